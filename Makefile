@@ -1,0 +1,31 @@
+# Everything here needs nothing but Python 3.11, make and git: each target makes its own environment in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: test demo bench lint install clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The shape checks of jaxtyping and beartype run in every test but the compiled ones: they cannot be traced.
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m 'not compiled' --jaxtyping-packages=mondrian,beartype.beartype
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m compiled
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.core
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,58 @@
+"""The `mondrian` command: one subcommand a module of `mondrian.commands`.
+
+Each module's docstring is its help (first line: the summary), and `run(arguments)` does the work. Bad input
+leaves with exit code 2 and one line; `MONDRIAN_DEBUG=1` shows the traceback as well.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+COMMANDS = ("models", "generate")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help"):
+        print(_overview())
+        return 0
+    name, *rest = words
+    if name not in COMMANDS:
+        print(f"mondrian: no command {name!r}; needed one of {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(f"mondrian.commands.{name}")
+    if {"-h", "--help"} & set(rest):
+        print((module.__doc__ or "").strip())
+        return 0
+    try:
+        module.run(rest)
+    except KeyboardInterrupt:
+        print(f"mondrian {name}: stopped", file=sys.stderr)
+        return 130
+    except (ValueError, OSError, HydraException, OmegaConfBaseException) as error:
+        if os.environ.get("MONDRIAN_DEBUG") == "1":
+            raise
+        print(f"mondrian {name}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _overview() -> str:
+    width = max(len(name) for name in COMMANDS)
+    lines = ["mondrian: learn solution operators of partial differential equations", ""]
+    for name in COMMANDS:
+        text = importlib.import_module(f"mondrian.commands.{name}").__doc__ or ""
+        lines.append(f"  mondrian {name:<{width}}  {text.strip().splitlines()[0]}")
+    lines += ["", "`mondrian COMMAND --help` explains a command by examples."]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
