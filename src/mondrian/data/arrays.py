@@ -1,0 +1,181 @@
+"""One array in a file, read piece by piece: bounded memory, and handles that survive worker processes."""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from jaxtyping import Shaped
+
+Index = tuple[int | slice, ...]
+
+
+class StoredArray(ABC):
+    """An array that knows its file, key and shape, and reads a part of itself.
+
+    >>> MemoryArray(np.arange(6.0).reshape(2, 3), file="numbers.npy").read((1, slice(0, 2)))
+    array([3., 4.])
+    """
+
+    def __init__(self, *, file: str, key: str, shape: tuple[int, ...], dtype: Any) -> None:
+        self.file = file
+        self.key = key
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+
+    @abstractmethod
+    def read(self, index: Index) -> Shaped[np.ndarray, ...]:
+        """The part at `index`: a number or a range for each axis."""
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.key or 'array'} {self.shape}"
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class MemoryArray(StoredArray):
+    """An array that is in memory already."""
+
+    def __init__(self, values: Shaped[np.ndarray, ...], *, file: str, key: str = "") -> None:
+        super().__init__(file=file, key=key, shape=values.shape, dtype=values.dtype)
+        self.values = values
+
+    def read(self, index: Index) -> Shaped[np.ndarray, ...]:
+        return np.asarray(self.values[index])
+
+
+class ContiguousArray(StoredArray):
+    """An array whose bytes lie in order from `offset` on, read with one `pread` where a part is one piece.
+
+    Not by mapping it into memory, as long as that can be avoided: reading a file that has become shorter is
+    then an error and not a dead process.
+    """
+
+    def __init__(
+        self, handles: Handles, *, file: str, key: str = "", offset: int, shape: tuple[int, ...], dtype: Any
+    ) -> None:
+        super().__init__(file=file, key=key, shape=shape, dtype=dtype)
+        self.handles = handles
+        self.offset = offset
+
+    def read(self, index: Index) -> Shaped[np.ndarray, ...]:
+        numbers = next((n for n, part in enumerate(index) if not isinstance(part, int)), len(index))
+        part = index[numbers] if numbers < len(index) else slice(None)
+        assert isinstance(part, slice)
+        rest = self.shape[numbers:]
+        low, high, step = part.indices(rest[0]) if rest else (0, 1, 1)
+        if step != 1 or high < low or any(other != slice(None) for other in index[numbers + 1 :]):
+            return np.array(np.memmap(self.file, self.dtype, "r", self.offset, self.shape)[index])
+        # Numbers, then one range, then whole axes: the part is one piece of the file.
+        start = 0
+        for number, length in zip(index[:numbers], self.shape, strict=False):
+            assert isinstance(number, int)
+            start = start * length + _position(number, length, self)
+        shape = (high - low, *rest[1:]) if rest else ()
+        start = start * rest[0] + low if rest else start
+        return self._bytes(start * math.prod(rest[1:]), math.prod(shape)).reshape(shape)
+
+    def _bytes(self, start: int, count: int) -> Shaped[np.ndarray, ...]:
+        size = count * self.dtype.itemsize
+        place = self.offset + start * self.dtype.itemsize
+        content = os.pread(self.handles.descriptor(self.file), size, place)
+        while 0 < len(content) < size:  # one call reads at most 2 GiB
+            more = os.pread(self.handles.descriptor(self.file), size - len(content), place + len(content))
+            if not more:
+                break
+            content += more
+        if len(content) != size:
+            raise OSError(f"{self} ends too early: {len(content)} of {size} bytes could be read")
+        return np.frombuffer(content, dtype=self.dtype)
+
+
+class ChunkedArray(StoredArray):
+    """An HDF5 data set in chunks, perhaps compressed: read by h5py."""
+
+    def __init__(self, handles: Handles, dataset: h5py.Dataset) -> None:
+        super().__init__(
+            file=str(dataset.file.filename),
+            key=dataset.name.strip("/"),
+            shape=dataset.shape,
+            dtype=dataset.dtype,
+        )
+        self.handles = handles
+
+    def read(self, index: Index) -> Shaped[np.ndarray, ...]:
+        return np.asarray(self.handles.hdf5(self.file)[self.key][index])
+
+
+class Handles:
+    """Open files, at most `limit` of each kind, opened anew in every process that uses them."""
+
+    def __init__(self, limit: int = 64) -> None:
+        self.limit = limit
+        self._owner = os.getpid()
+        self._open: OrderedDict[tuple[str, str], _Descriptor | h5py.File] = OrderedDict()
+
+    def descriptor(self, file: str) -> int:
+        """A file descriptor to read from."""
+        return self._get(("bytes", file), lambda: _Descriptor(file)).number
+
+    def hdf5(self, file: str) -> h5py.File:
+        """The file, open for reading."""
+        return self._get(("hdf5", file), lambda: h5py.File(file, "r"))
+
+    def _get(self, key: tuple[str, str], opener: Callable[[], Any]) -> Any:
+        if self._owner != os.getpid():  # a forked worker must not share HDF5 state with its parent
+            self._owner, self._open = os.getpid(), OrderedDict()
+        if key not in self._open:
+            self._open[key] = opener()
+            if len(self._open) > self.limit:
+                self._open.popitem(last=False)
+        self._open.move_to_end(key)
+        return self._open[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"limit": self.limit}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.limit = state["limit"]
+        self._owner, self._open = os.getpid(), OrderedDict()
+
+
+class _Descriptor:
+    def __init__(self, file: str) -> None:
+        self.number = -1
+        self.number = os.open(file, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if self.number >= 0:
+            os.close(self.number)
+
+
+def hdf5_array(handles: Handles, dataset: h5py.Dataset) -> StoredArray:
+    """The quickest way to read an HDF5 data set; a small one is read at once."""
+    key = dataset.name.strip("/")
+    file = str(Path(dataset.file.filename).resolve())
+    if dataset.dtype.kind not in "fiub":
+        raise ValueError(f"{file}: {key} {dataset.shape} has type {dataset.dtype}; needed numbers")
+    offset = dataset.id.get_offset()
+    native = dataset.dtype.isnative
+    if dataset.ndim == 0 or dataset.size * dataset.dtype.itemsize <= 2**14:
+        return MemoryArray(np.asarray(dataset[()]), file=file, key=key)
+    if offset is not None and native and not dataset.external:
+        return ContiguousArray(
+            handles, file=file, key=key, offset=offset, shape=dataset.shape, dtype=dataset.dtype
+        )
+    return ChunkedArray(handles, dataset)
+
+
+def _position(number: int, length: int, array: StoredArray) -> int:
+    if not -length <= number < length:
+        raise IndexError(f"{number} is outside an axis of length {length} of {array}")
+    return number % length

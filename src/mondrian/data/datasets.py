@@ -1,0 +1,239 @@
+"""Windows of simulations as samples for training: lazy with bounded memory, or in memory where they fit."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from mondrian.data.sources.base import Field, Source
+from mondrian.grid import Grid
+from mondrian.spec import Spec
+
+Sample = dict[str, Any]
+
+
+class Batch(dict[str, Any]):
+    """A dictionary with `x` `(batch, channel, *space)`, `y`, `grid`, and the `simulation` and `step` of each.
+
+    `to` moves its tensors, as Lightning and Accelerate expect of a batch that they do not know.
+    """
+
+    def to(self, *arguments: Any, **options: Any) -> Batch:
+        return Batch(
+            {
+                key: value.to(*arguments, **options) if isinstance(value, torch.Tensor) else value
+                for key, value in self.items()
+            }
+        )
+
+    def pin_memory(self) -> Batch:
+        return Batch(
+            {
+                key: value.pin_memory() if isinstance(value, torch.Tensor) else value
+                for key, value in self.items()
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Window(Spec):
+    """Which fields go in and which come out, over how many steps.
+
+    Channels of `x` are step-major, oldest step first: every field of `input` that changes in time, for each
+    of `steps_in` steps, then those that do not, once (gamma of Allen-Cahn: one constant channel). `y` is the
+    same over the `steps_out` steps that follow. A prediction becomes the next input by moving `x` up.
+
+    >>> Window(input=("u", "gamma"), target=("u",))
+    Window(input=('u', 'gamma'), target=('u',), steps_in=1, steps_out=1)
+    """
+
+    input: tuple[str, ...]
+    target: tuple[str, ...]
+    steps_in: int = 1
+    steps_out: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("input", "target"):
+            fields = getattr(self, name)
+            if isinstance(fields, str) or not fields or len(set(fields)) != len(fields):
+                raise ValueError(f"{name}={fields!r} must name at least one field, none twice")
+        for name in ("steps_in", "steps_out"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+
+
+class WindowDataset(Dataset[Sample]):
+    r"""All windows of all simulations.
+
+    $$x = (u_s, \dots, u_{s+m-1}, \gamma), \qquad y = (u_{s+m}, \dots, u_{s+m+n-1})$$
+
+    `simulations` keeps only some: split by simulation, never by window. Up to `memory` bytes the fields are
+    read once and kept; beyond that each sample is read from its file, by handles that every worker opens for
+    itself.
+
+    >>> from mondrian.data.sources import ArrayFile, Axis
+    >>> import tempfile, os
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = os.path.join(folder, "u.npy")
+    ...     np.save(file, np.random.default_rng(0).standard_normal((3, 10, 8, 8)))
+    ...     source = ArrayFile(path=file, axes=(Axis.SIMULATION, Axis.TIME, Axis.SPACE, Axis.SPACE)).open()
+    ...     data = WindowDataset(source, Window(input=("u",), target=("u",), steps_in=2, steps_out=2))
+    >>> len(data), data.in_channels, data.out_channels, tuple(data[20]["x"].shape)
+    (21, ('u[-1]', 'u[0]'), ('u[1]', 'u[2]'), (2, 8, 8))
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        window: Window,
+        *,
+        simulations: Sequence[int] | None = None,
+        memory: int = 2**30,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        names = tuple(dict.fromkeys((*window.input, *window.target)))
+        self.window = window
+        self.simulations = tuple(range(len(source)) if simulations is None else simulations)
+        self.dtype = dtype
+        self.in_memory = sum(source.field(name).nbytes for name in names) <= memory
+        self.source = source.load(names) if self.in_memory else source
+        self._numpy_dtype = torch.empty((), dtype=dtype).numpy().dtype
+        fields = self.source.fields
+        self._input = _order(fields[name] for name in window.input)
+        self._target = _order(fields[name] for name in window.target)
+        self._steps_in = window.steps_in if any(field.changes for field in self._input) else 0
+        self._steps_out = window.steps_out if any(field.changes for field in self._target) else 0
+        self.in_channels = _channels(self._input, range(1 - window.steps_in, 1))
+        self.out_channels = _channels(self._target, range(1, 1 + window.steps_out))
+        self._starts = (0, *accumulate(self._windows(simulation) for simulation in self.simulations))
+        if not len(self):
+            raise ValueError(
+                f"{source.name}: no windows in {len(self.simulations)} simulations; needed at least one"
+            )
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of every sample."""
+        return self.source.grid
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, index: int) -> Sample:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
+        """Samples by their numbers, read into one buffer; a loader asks for whole batches here."""
+        places = [self.locate(index) for index in indices]
+        x = self._read(self._input, places, 0, self._steps_in, len(self.in_channels))
+        y = self._read(self._target, places, self._steps_in, self._steps_out, len(self.out_channels))
+        return [
+            {"x": x[n], "y": y[n], "grid": self.source.grid, "simulation": simulation, "step": step}
+            for n, (simulation, step) in enumerate(places)
+        ]
+
+    def locate(self, index: int) -> tuple[int, int]:
+        """The simulation and the first step of a sample."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
+        index = index % len(self)
+        number = bisect_right(self._starts, index) - 1
+        return self.simulations[number], index - self._starts[number]
+
+    def _windows(self, simulation: int) -> int:
+        if not 0 <= simulation < len(self.source):
+            raise ValueError(f"simulations name {simulation}; {self.source.name} has {len(self.source)}")
+        needed = self._steps_in + self._steps_out
+        steps = self.source.steps[simulation]
+        if needed > steps:
+            raise ValueError(
+                f"steps_in={self.window.steps_in} and steps_out={self.window.steps_out} need {needed} steps; "
+                f"simulation {simulation} of {self.source.name} has {steps}"
+            )
+        return steps - needed + 1 if needed else 1
+
+    def _read(
+        self, fields: tuple[Field, ...], places: list[tuple[int, int]], ahead: int, steps: int, channels: int
+    ) -> torch.Tensor:
+        values = np.empty((len(places), channels, *self.source.grid.points), dtype=self._numpy_dtype)
+        changing = sum(len(field.channels) for field in fields if field.changes)
+        for n, (simulation, step) in enumerate(places):
+            part = slice(step + ahead, step + ahead + steps)
+            first, constant = 0, changing * steps
+            for field in fields:
+                count = len(field.channels)
+                read = field.read(simulation, part)
+                if field.changes:
+                    by_step = values[n, : changing * steps].reshape(steps, changing, *self.source.grid.points)
+                    by_step[:, first : first + count] = read
+                    first += count
+                else:
+                    values[n, constant : constant + count] = read[0]
+                    constant += count
+        if not np.isfinite(values).all():
+            self._name_bad(fields, places, ahead, steps)
+        return torch.from_numpy(values)
+
+    def _name_bad(
+        self, fields: tuple[Field, ...], places: list[tuple[int, int]], ahead: int, steps: int
+    ) -> None:
+        for simulation, step in places:
+            for field in fields:
+                part = slice(step + ahead, step + ahead + steps)
+                if not np.isfinite(field.read(simulation, part).astype(self._numpy_dtype)).all():
+                    piece, place = field.locate(simulation)
+                    where = f"simulation {place}, steps {part.start} to {part.stop - 1}"
+                    raise ValueError(
+                        f"{piece.array} holds NaN or infinite values in {where}; needed finite numbers"
+                    )
+
+
+def collate(samples: Sequence[Sample]) -> Batch:
+    """Samples of one grid as a batch; the `collate_fn` of a `DataLoader`."""
+    grid = samples[0]["grid"]
+    for sample in samples:
+        if sample["grid"] != grid:
+            raise ValueError(f"a batch mixes the grids {grid} and {sample['grid']}; needed one")
+    return Batch(
+        x=torch.stack([sample["x"] for sample in samples]),
+        y=torch.stack([sample["y"] for sample in samples]),
+        grid=grid,
+        simulation=torch.tensor([sample["simulation"] for sample in samples]),
+        step=torch.tensor([sample["step"] for sample in samples]),
+    )
+
+
+def split_simulations(count: int, fractions: Sequence[float], *, seed: int) -> tuple[tuple[int, ...], ...]:
+    """Numbers `0 .. count - 1` in random parts of the given shares, for files that come without splits.
+
+    >>> train, valid = split_simulations(10, (0.7, 0.3), seed=0)
+    >>> len(train), len(valid), sorted(train + valid) == list(range(10))
+    (7, 3, True)
+    """
+    if not fractions or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-9:
+        raise ValueError(f"fractions={tuple(fractions)} must be positive and add up to 1")
+    order = np.random.default_rng(seed).permutation(count).tolist()
+    ends = [0, *(round(count * share) for share in accumulate(fractions))]
+    parts = tuple(tuple(sorted(order[low:high])) for low, high in pairwise(ends))
+    if any(not part for part in parts):
+        raise ValueError(f"{count} simulations in shares {tuple(fractions)} leave a part empty")
+    return parts
+
+
+def _order(fields: Iterable[Field]) -> tuple[Field, ...]:
+    found = tuple(fields)
+    return (*(field for field in found if field.changes), *(field for field in found if not field.changes))
+
+
+def _channels(fields: tuple[Field, ...], steps: range) -> tuple[str, ...]:
+    changing = [channel for field in fields if field.changes for channel in field.channels]
+    constant = [channel for field in fields if not field.changes for channel in field.channels]
+    return (*(f"{channel}[{step}]" for step in steps for channel in changing), *constant)

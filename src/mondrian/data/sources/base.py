@@ -1,0 +1,241 @@
+"""What every data format becomes: named fields on one grid, read a window of one simulation at a time."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from mondrian.data.arrays import Index, MemoryArray, StoredArray
+from mondrian.grid import Grid
+
+
+class Axis(StrEnum):
+    """What an axis of a stored array counts. `SPACE` stands once for each axis of the domain, in order."""
+
+    SIMULATION = "simulation"
+    TIME = "time"
+    CHANNEL = "channel"
+    SPACE = "space"
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """One array that holds a field for `simulations` simulations.
+
+    An axis is named by `Axis`, or by the number of the spatial axis that it is. Axes that are left out do not
+    matter: without `SIMULATION` all simulations share the values, without a spatial axis the field is
+    constant along it. Several `CHANNEL` axes are flattened.
+    """
+
+    array: StoredArray
+    axes: tuple[Axis | int, ...]
+    dim: int
+    simulations: int
+
+    def __post_init__(self) -> None:
+        if len(self.axes) != len(self.array.shape):
+            raise ValueError(
+                f"{self.array} has rank {len(self.array.shape)}; needed axes {_names(self.axes)}"
+            )
+        count = self.length(Axis.SIMULATION)
+        if count not in (None, self.simulations):
+            raise ValueError(f"{self.array} holds {count} simulations; needed {self.simulations}")
+
+    def length(self, axis: Axis | int) -> int | None:
+        """Length of one axis, `None` where it is left out."""
+        return self.array.shape[self.axes.index(axis)] if axis in self.axes else None
+
+    @property
+    def channels(self) -> int:
+        sizes = [size for axis, size in zip(self.axes, self.array.shape, strict=True) if axis is Axis.CHANNEL]
+        return int(np.prod(sizes, dtype=int))
+
+    def read(self, simulation: int, steps: slice) -> Shaped[np.ndarray, "step channel ..."]:
+        """Values of some steps, `(step, channel, *space)`, with length 1 along axes that were left out."""
+        picks: dict[Axis | int, int | slice] = {Axis.SIMULATION: simulation, Axis.TIME: steps}
+        index: Index = tuple(picks.get(axis, slice(None)) for axis in self.axes)
+        values = self.array.read(index)
+        left = [axis for axis in self.axes if axis is not Axis.SIMULATION]
+        order = sorted(range(len(left)), key=lambda n: _rank(left[n]))
+        if order != list(range(len(left))):
+            values = values.transpose(order)
+        steps_read = values.shape[0] if Axis.TIME in self.axes else 1
+        return values.reshape(
+            steps_read, self.channels, *(self.length(axis) or 1 for axis in range(self.dim))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """A named field: its channels, and the pieces that hold it, simulation after simulation."""
+
+    name: str
+    channels: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+
+    def __post_init__(self) -> None:
+        for piece in self.pieces:
+            if piece.channels != len(self.channels):
+                raise ValueError(f"{piece.array} has {piece.channels} channels; needed {self.channels}")
+            if (Axis.TIME in piece.axes) != self.changes:
+                raise ValueError(
+                    f"{piece.array} and {self.pieces[0].array} must both change in time, or neither"
+                )
+        starts = (0, *accumulate(piece.simulations for piece in self.pieces))
+        object.__setattr__(self, "_starts", starts)
+
+    @property
+    def changes(self) -> bool:
+        """Whether the field changes in time."""
+        return Axis.TIME in self.pieces[0].axes
+
+    @property
+    def nbytes(self) -> int:
+        return sum(piece.array.nbytes for piece in self.pieces)
+
+    def locate(self, simulation: int) -> tuple[Piece, int]:
+        """The piece that holds a simulation, and the simulation's place in it."""
+        starts: tuple[int, ...] = self._starts  # type: ignore[attr-defined]
+        if not 0 <= simulation < starts[-1]:
+            raise IndexError(f"simulation {simulation} of field {self.name!r}: there are {starts[-1]}")
+        number = bisect_right(starts, simulation) - 1
+        return self.pieces[number], simulation - starts[number]
+
+    def read(self, simulation: int, steps: slice) -> Shaped[np.ndarray, "step channel ..."]:
+        piece, place = self.locate(simulation)
+        return piece.read(place, steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Simulations of any origin: fields over `grid`, `steps[simulation]` long.
+
+    `name` is where they come from, for messages. `times` are those of the first simulation.
+    """
+
+    name: str
+    grid: Grid
+    fields: Mapping[str, Field]
+    steps: tuple[int, ...]
+    times: Float[np.ndarray, " time"]
+
+    def __post_init__(self) -> None:
+        for field in self.fields.values():
+            held = sum(piece.simulations for piece in field.pieces)
+            if held != len(self.steps):
+                raise ValueError(
+                    f"{self.name}: field {field.name!r} holds {held} simulations; needed {len(self)}"
+                )
+            for piece in field.pieces:
+                for axis, points in enumerate(self.grid.points):
+                    if piece.length(axis) not in (None, points):
+                        raise ValueError(
+                            f"{piece.array} does not lie on the grid of {self.grid.points} points"
+                        )
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def field(self, name: str) -> Field:
+        if name not in self.fields:
+            raise ValueError(f"{self.name} has no field {name!r}; it has {sorted(self.fields)}")
+        return self.fields[name]
+
+    def load(self, names: Sequence[str]) -> Source:
+        """The same with the fields `names` in memory, and only those."""
+        return Source(
+            name=self.name,
+            grid=self.grid,
+            fields={name: _load(self.field(name)) for name in names},
+            steps=self.steps,
+            times=self.times,
+        )
+
+
+def same_grid(sources: Mapping[str, Source], *, points: bool = True) -> Grid:
+    """The grid that all splits share; `ValueError` names the two that differ.
+
+    With `points=False` only the boxes must agree: a test split may be finer than the training split.
+    """
+    (first, reference), *others = sources.items()
+    for split, source in others:
+        if not grids_agree(source.grid, reference.grid, points=points):
+            raise ValueError(
+                f"splits lie on different grids: {first} ({reference.name}) on {reference.grid}, "
+                f"{split} ({source.name}) on {source.grid}"
+            )
+    return reference.grid
+
+
+def grids_agree(one: Grid, other: Grid, *, points: bool = True) -> bool:
+    """Whether two grids are the same to the accuracy of float32 coordinates."""
+    lengths = (*one.extent, *one.origin), (*other.extent, *other.origin)
+    close = len(one.extent) == len(other.extent) and np.allclose(
+        *lengths, rtol=1e-5, atol=1e-5 * max(one.extent)
+    )
+    return close and one.periodic == other.periodic and (not points or one.points == other.points)
+
+
+def grid_from_axes(
+    axes: Sequence[Shaped[np.ndarray, ...]],
+    periodic: tuple[bool, ...],
+    *,
+    file: str,
+    keys: Sequence[str],
+) -> Grid:
+    r"""The grid whose cell-centred points are the given coordinates.
+
+    Points $x_0 + j h$ are the centres of cells of width $h$: the box begins at $x_0 - h/2$. Coordinates must
+    be uniform to $10^{-3} h$, as float32 files are.
+    """
+    extent, origin = [], []
+    for coordinates, key in zip(axes, keys, strict=True):
+        if coordinates.ndim != 1 or len(coordinates) < 2:
+            raise ValueError(f"{file}: {key} {coordinates.shape} must be a list of at least two coordinates")
+        x = coordinates.astype(np.float64)
+        h = (x[-1] - x[0]) / (len(x) - 1)
+        if not h > 0 or np.abs(np.diff(x) - h).max() > 1e-3 * h:
+            raise ValueError(
+                f"{file}: {key} {coordinates.shape} is not uniform and increasing; needed a uniform grid"
+            )
+        # Files hold float32: what comes after seven digits is noise.
+        extent.append(float(f"{h * len(x):.7g}"))
+        origin.append(float(f"{x[0] - h / 2:.7g}") if abs(x[0] - h / 2) > 1e-6 * h * len(x) else 0.0)
+    return Grid(
+        extent=tuple(extent), points=tuple(len(x) for x in axes), periodic=periodic, origin=tuple(origin)
+    )
+
+
+def spatial(axes: Sequence[Axis]) -> tuple[Axis | int, ...]:
+    """Axes as a `Piece` wants them: each `SPACE` replaced by its number."""
+    numbers = iter(range(len(axes)))
+    return tuple(next(numbers) if axis is Axis.SPACE else axis for axis in axes)
+
+
+def _load(field: Field) -> Field:
+    pieces = tuple(
+        Piece(
+            array=MemoryArray(
+                piece.array.read((slice(None),) * len(piece.axes)), file=piece.array.file, key=piece.array.key
+            ),
+            axes=piece.axes,
+            dim=piece.dim,
+            simulations=piece.simulations,
+        )
+        for piece in field.pieces
+    )
+    return Field(name=field.name, channels=field.channels, pieces=pieces)
+
+
+def _rank(axis: Axis | int) -> int:
+    return axis if isinstance(axis, int) else {Axis.TIME: -2, Axis.CHANNEL: -1}[axis]
+
+
+def _names(axes: tuple[Axis | int, ...]) -> str:
+    return "(" + ", ".join(f"space {axis}" if isinstance(axis, int) else axis.value for axis in axes) + ")"

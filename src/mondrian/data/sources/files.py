@@ -1,0 +1,200 @@
+"""Plain arrays: `.npy`, `.npz`, `.pt`, `.mat`, and neuraloperator's `.pt` pairs."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import scipy.io
+import torch
+from jaxtyping import Shaped
+
+from mondrian.data.arrays import ContiguousArray, Handles, MemoryArray, StoredArray
+from mondrian.data.sources.base import Axis, Field, Piece, Source, spatial
+from mondrian.grid import Grid
+from mondrian.spec import Spec
+
+
+@dataclass(frozen=True)
+class ArrayFile(Spec):
+    """Arrays with axes in an order that you give, on a box that you give.
+
+    All arrays of `keys` (default: every array of the file) have the same `axes`. A `.npy` file has one array,
+    called `u` unless `keys` says otherwise; it is read piece by piece, the other kinds at once (`.pt` files
+    are mapped into memory). `.mat` files may be of any version; axes are as MATLAB shows them.
+
+    >>> ArrayFile(path="burgers.mat", axes=(Axis.SIMULATION, Axis.SPACE), keys=("a", "u"), extent=(1.0,)).axes
+    (<Axis.SIMULATION: 'simulation'>, <Axis.SPACE: 'space'>)
+    """
+
+    path: str
+    axes: tuple[Axis | str, ...]
+    keys: tuple[str, ...] = ()
+    extent: tuple[float, ...] = ()
+    periodic: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "axes", tuple(_axis(axis) for axis in self.axes))
+        for axis in (Axis.SIMULATION, Axis.TIME):
+            if self.axes.count(axis) > 1:
+                raise ValueError(
+                    f"axes={[str(name) for name in self.axes]} name {axis.value!r} more than once"
+                )
+        if Axis.SPACE not in self.axes:
+            raise ValueError(
+                f"axes={[str(name) for name in self.axes]} name no 'space'; needed one for each axis"
+            )
+
+    def open(self) -> Source:
+        arrays = read_arrays(Path(self.path), self.keys)
+        fields = {}
+        for key, array in arrays.items():
+            if len(array.shape) != len(self.axes):
+                names = ", ".join(self.axes)
+                raise ValueError(f"{array} has rank {len(array.shape)}; needed axes ({names})")
+            fields[key] = _field(key, array, spatial([Axis(axis) for axis in self.axes]))
+        return _source(self.path, fields, self.extent, self.periodic)
+
+
+@dataclass(frozen=True)
+class PairFile(Spec):
+    """neuraloperator's `.pt` files: `x` and `y`, `(sample, *space)` or `(sample, channel, *space)`.
+
+    `extent` says how many axes the domain has, and with that whether there is a channel axis.
+    """
+
+    path: str
+    extent: tuple[float, ...] = (1.0, 1.0)
+    periodic: tuple[bool, ...] = ()
+
+    def open(self) -> Source:
+        dim = len(self.extent)
+        fields = {}
+        for key, array in read_arrays(Path(self.path), ("x", "y")).items():
+            channel = {1 + dim: (), 2 + dim: (Axis.CHANNEL,)}.get(len(array.shape))
+            if channel is None:
+                raise ValueError(
+                    f"{array} has rank {len(array.shape)}; needed {1 + dim} (sample, *space) or "
+                    f"{2 + dim} (sample, channel, *space) for extent={self.extent}"
+                )
+            fields[key] = _field(key, array, (Axis.SIMULATION, *channel, *range(dim)))
+        return _source(self.path, fields, self.extent, self.periodic)
+
+
+def read_arrays(path: Path, keys: tuple[str, ...] = ()) -> dict[str, StoredArray]:
+    """The arrays of a file by their names; `ValueError` for names that it lacks."""
+    readers: dict[str, Callable[[Path], Mapping[str, Shaped[np.ndarray, ...]]]] = {
+        ".npz": _read_npz,
+        ".pt": _read_pt,
+        ".pth": _read_pt,
+        ".mat": _read_mat,
+    }
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; needed an array file")
+    if path.suffix == ".npy":
+        name = keys[0] if keys else "u"
+        if len(keys) > 1:
+            raise ValueError(f"keys={keys} name {len(keys)} arrays; {path} holds one")
+        return {name: _read_npy(path, name)}
+    if path.suffix not in readers:
+        raise ValueError(f"{path} ends in {path.suffix!r}; needed .npy or one of {sorted(readers)}")
+    try:
+        found = readers[path.suffix](path)
+    except (pickle.UnpicklingError, zipfile.BadZipFile, RuntimeError, OSError, EOFError) as error:
+        raise OSError(f"{path} cannot be read as {path.suffix}: {error}") from error
+    for key in keys:
+        if key not in found:
+            raise ValueError(f"{path} has no key {key!r}; it has {sorted(found)}")
+    if not found:
+        raise ValueError(f"{path} holds no arrays")
+    return {key: MemoryArray(found[key], file=str(path), key=key) for key in keys or found}
+
+
+def _read_npy(path: Path, name: str) -> StoredArray:
+    try:
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise OSError(f"{path} cannot be read as .npy: {error}") from error
+    if not (isinstance(mapped, np.memmap) and mapped.flags.c_contiguous and mapped.dtype.isnative):
+        return MemoryArray(mapped, file=str(path), key=name)
+    return ContiguousArray(
+        Handles(),
+        file=str(path.resolve()),
+        key=name,
+        offset=mapped.offset,
+        shape=mapped.shape,
+        dtype=mapped.dtype,
+    )
+
+
+def _read_npz(path: Path) -> dict[str, Shaped[np.ndarray, ...]]:
+    with np.load(path, allow_pickle=False) as file:
+        return {key: file[key] for key in file.files}
+
+
+def _read_pt(path: Path) -> dict[str, Shaped[np.ndarray, ...]]:
+    content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    if isinstance(content, torch.Tensor):
+        content = {"u": content}
+    if not isinstance(content, dict):
+        raise ValueError(
+            f"{path} holds a {type(content).__name__}; needed a tensor or a dictionary of tensors"
+        )
+    return {
+        str(key): value.detach().numpy() for key, value in content.items() if isinstance(value, torch.Tensor)
+    }
+
+
+def _read_mat(path: Path) -> dict[str, Shaped[np.ndarray, ...]]:
+    if h5py.is_hdf5(path):  # version 7.3 is HDF5, where MATLAB's axes stand in reverse
+        with h5py.File(path, "r") as file:
+            return {key: node[()].T for key, node in file.items() if isinstance(node, h5py.Dataset)}
+    found = scipy.io.loadmat(path)
+    return {key: value for key, value in found.items() if not key.startswith("__")}
+
+
+def _field(key: str, array: StoredArray, axes: tuple[Axis | int, ...]) -> Field:
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{array} has type {array.dtype}; needed real numbers")
+    dim = sum(isinstance(axis, int) for axis in axes)
+    simulations = array.shape[axes.index(Axis.SIMULATION)] if Axis.SIMULATION in axes else 1
+    piece = Piece(array=array, axes=axes, dim=dim, simulations=simulations)
+    channels = tuple(f"{key}_{n}" for n in range(piece.channels)) if piece.channels > 1 else (key,)
+    return Field(name=key, channels=channels, pieces=(piece,))
+
+
+def _source(
+    path: str, fields: dict[str, Field], extent: tuple[float, ...], periodic: tuple[bool, ...]
+) -> Source:
+    first = next(iter(fields.values())).pieces[0]
+    points = tuple(first.length(axis) or 1 for axis in range(first.dim))
+    for field in fields.values():
+        piece = field.pieces[0]
+        if (
+            piece.simulations != first.simulations
+            or tuple(piece.length(a) for a in range(first.dim)) != points
+        ):
+            raise ValueError(f"{piece.array} and {first.array} differ in simulations or in grid")
+    if extent and len(extent) != first.dim:
+        raise ValueError(f"extent={extent} has {len(extent)} entries; {first.array} needs {first.dim}")
+    steps = max(field.pieces[0].length(Axis.TIME) or 1 for field in fields.values())
+    return Source(
+        name=path,
+        grid=Grid(extent=extent or (1.0,) * first.dim, points=points, periodic=periodic),
+        fields=fields,
+        steps=(steps,) * first.simulations,
+        times=np.arange(steps, dtype=np.float64),
+    )
+
+
+def _axis(value: Axis | str) -> Axis:
+    try:
+        return Axis(value)
+    except ValueError:
+        raise ValueError(f"axes name {value!r}; needed {[axis.value for axis in Axis]}") from None

@@ -1,0 +1,188 @@
+"""The Well's HDF5 files, ours among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from mondrian.data import manifest
+from mondrian.data.arrays import Handles, MemoryArray, hdf5_array
+from mondrian.data.sources.base import Axis, Field, Piece, Source, grid_from_axes, grids_agree
+from mondrian.data.store import IDENTITY, identity_of
+from mondrian.grid import Grid
+from mondrian.spec import Spec
+
+
+@dataclass(frozen=True)
+class WellFiles(Spec):
+    """Files in The Well's layout: one file, a folder of them, a data set of The Well, or our own folder.
+
+    `split` picks `data/SPLIT` (`train`, `valid`, `test`); `points` picks a resolution of a folder made by
+    `mondrian generate`, where it may be left out if the split is stored at one resolution only. Scalars are
+    fields that are constant in space, vectors and tensors fields of several channels.
+    """
+
+    path: str
+    split: str | None = None
+    points: tuple[int, ...] = ()
+
+    def open(self) -> Source:
+        """The simulations of all files, in the order of their names."""
+        files = self.files()
+        handles = Handles()
+        parts = [_read(file, handles) for file in files]
+        first = parts[0]
+        for part in parts[1:]:
+            if not grids_agree(part.grid, first.grid):
+                raise ValueError(
+                    f"{part.name} lies on {part.grid}, {first.name} on {first.grid}; needed one grid"
+                )
+            for key in sorted(first.fields.keys() ^ part.fields.keys()):
+                lacking = part if key in first.fields else first
+                raise ValueError(f"{lacking.name} has no field {key!r}; other files of the folder have it")
+        fields = {
+            key: Field(
+                name=key,
+                channels=first.fields[key].channels,
+                pieces=tuple(piece for part in parts for piece in part.fields[key].pieces),
+            )
+            for key in first.fields
+        }
+        steps = tuple(count for part in parts for count in part.steps)
+        return Source(
+            name=str(files[0].parent), grid=first.grid, fields=fields, steps=steps, times=first.times
+        )
+
+    def files(self) -> list[Path]:
+        """The HDF5 files, after a look at the manifest if there is one."""
+        root = Path(self.path)
+        if not root.exists():
+            raise FileNotFoundError(f"{root} does not exist; needed an HDF5 file or a folder of them")
+        if root.is_file():
+            return [root]
+        folder = self._resolution(root) if (root / manifest.FILE).exists() else root
+        if self.split is not None:
+            folder = folder / "data" / self.split
+        files = sorted(path for kind in ("*.hdf5", "*.h5") for path in folder.glob(kind))
+        if not files:
+            raise FileNotFoundError(
+                f"{folder} holds no .hdf5 or .h5 file (split={self.split!r}, points={self.points})"
+            )
+        return files
+
+    def _resolution(self, root: Path) -> Path:
+        known = manifest.Manifest.load(root)
+        if self.split is None or self.split not in known.points:
+            raise ValueError(f"split={self.split!r} is not in {root}; it has {list(known.points)}")
+        stored = known.points[self.split]
+        if not self.points and len(stored) > 1:
+            raise ValueError(f"{root} holds split {self.split!r} at {stored}; needed points=... to pick one")
+        points = self.points or stored[0]
+        if points not in stored:
+            raise ValueError(
+                f"points={points} are not stored for split {self.split!r} of {root}; it has {stored}"
+            )
+        name = "x".join(map(str, points))
+        wanted = f"{name}/data/{self.split}/"
+        lacking = [path for path in known.missing if path.startswith(wanted)]
+        if lacking:
+            raise ValueError(
+                f"{root} is unfinished: {len(lacking)} files of {wanted} are missing, first {lacking[0]}"
+            )
+        return root / name
+
+
+def _read(path: Path, handles: Handles) -> Source:
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise OSError(f"{path} is no readable HDF5 file: {error}") from error
+    with file:
+        names = _strings(_attribute(_group(file, "dimensions"), "spatial_dims"))
+        simulations = int(_attribute(file, "n_trajectories"))
+        grid = _grid(file, path, names)
+        times = np.atleast_2d(np.asarray(_group(file, "dimensions/time")[()], dtype=np.float64))
+        fields: dict[str, Field] = {}
+        for order in range(3):
+            group = _group(file, f"t{order}_fields")
+            for key in _strings(_attribute(group, "field_names")):
+                dataset = _group(group, key)
+                varying = [
+                    n for n, yes in enumerate(np.atleast_1d(_attribute(dataset, "dim_varying"))) if yes
+                ]
+                channels = tuple(
+                    "_".join([key, "".join(index)]) if index else key
+                    for index in product(names, repeat=order)
+                )
+                axes: tuple[Axis | int, ...] = (*_leading(dataset), *varying, *(Axis.CHANNEL,) * order)
+                fields[key] = _field(key, channels, dataset, axes, handles, grid.dim, simulations)
+        group = _group(file, "scalars")
+        for key in _strings(_attribute(group, "field_names")):
+            dataset = _group(group, key)
+            fields[key] = _field(key, (key,), dataset, _leading(dataset), handles, grid.dim, simulations)
+        return Source(
+            name=str(path), grid=grid, fields=fields, steps=(times.shape[-1],) * simulations, times=times[0]
+        )
+
+
+def _field(
+    key: str,
+    channels: tuple[str, ...],
+    dataset: h5py.Dataset,
+    axes: tuple[Axis | int, ...],
+    handles: Handles,
+    dim: int,
+    simulations: int,
+) -> Field:
+    array = hdf5_array(handles, dataset)
+    if not axes and array.shape == (1,):  # the specification says float32(1), its own files hold float32()
+        array = MemoryArray(array.read((0,)), file=array.file, key=array.key)
+    piece = Piece(array=array, axes=axes, dim=dim, simulations=simulations)
+    return Field(name=key, channels=channels, pieces=(piece,))
+
+
+def _leading(dataset: h5py.Dataset) -> tuple[Axis, ...]:
+    flags = (("sample_varying", Axis.SIMULATION), ("time_varying", Axis.TIME))
+    return tuple(axis for name, axis in flags if bool(_attribute(dataset, name)))
+
+
+def _grid(file: h5py.File, path: Path, names: Sequence[str]) -> Grid:
+    if IDENTITY in file.attrs:  # ours: the grid as it was, not through float32 coordinates
+        grid = Grid.from_json(identity_of(file, path)["grid"])
+        assert isinstance(grid, Grid)
+        return grid
+    kind = str(_attribute(file, "grid_type"))
+    if kind != "cartesian":
+        raise ValueError(f"{path} has grid_type={kind!r}; only 'cartesian' can be read")
+    periodic = dict.fromkeys(names, False)
+    for condition in _group(file, "boundary_conditions").values():
+        if str(_attribute(condition, "bc_type")).upper() == "PERIODIC":
+            periodic |= dict.fromkeys(_strings(_attribute(condition, "associated_dims")), True)
+    axes = [np.asarray(_group(file, f"dimensions/{name}")[()]) for name in names]
+    keys = [f"dimensions/{name}" for name in names]
+    return grid_from_axes(axes, tuple(periodic[name] for name in names), file=str(path), keys=keys)
+
+
+def _group(node: h5py.Group, key: str) -> h5py.Group | h5py.Dataset:
+    if key not in node:
+        where = f"{node.file.filename}: {node.name}"
+        raise ValueError(f"{where} has no key {key!r}; it has {sorted(node)}")
+    return node[key]
+
+
+def _attribute(node: h5py.Group | h5py.Dataset, key: str) -> Any:
+    if key not in node.attrs:
+        where = f"{node.file.filename}: {node.name}"
+        shape = f" {node.shape}" if isinstance(node, h5py.Dataset) else ""
+        raise ValueError(f"{where}{shape} has no attribute {key!r}; it has {sorted(node.attrs)}")
+    return node.attrs[key]
+
+
+def _strings(value: Any) -> list[str]:
+    return [text.decode() if isinstance(text, bytes) else str(text) for text in np.atleast_1d(value)]
