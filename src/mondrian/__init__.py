@@ -1,8 +1,56 @@
 """Transformers over subdomains that learn the solution operators of partial differential equations."""
 
+from mondrian.artefact import from_pretrained
+from mondrian.attention import (
+    GlobalAttention,
+    LearnedPosition,
+    NeighborhoodAttention,
+    RelativeBias,
+    Rotary,
+    WindowedAttention,
+)
+from mondrian.decomposition import Decomposition
 from mondrian.grid import Grid
+from mondrian.models import TransformerOperator, TransformerSpec, nbr_no, swin_no, vit_no
+from mondrian.operators import (
+    Integral,
+    Interpolating,
+    LowRank,
+    Mixture,
+    PointAttention,
+    SeparableMixture,
+    Spectral,
+)
+from mondrian.quadrature import EndCorrected, Midpoint
+from mondrian.recipes import build
 from mondrian.spec import Spec
 
 __version__ = "0.1.0"
 
-__all__ = ["Grid", "Spec"]
+__all__ = [
+    "Decomposition",
+    "EndCorrected",
+    "GlobalAttention",
+    "Grid",
+    "Integral",
+    "Interpolating",
+    "LearnedPosition",
+    "LowRank",
+    "Midpoint",
+    "Mixture",
+    "NeighborhoodAttention",
+    "PointAttention",
+    "RelativeBias",
+    "Rotary",
+    "SeparableMixture",
+    "Spec",
+    "Spectral",
+    "TransformerOperator",
+    "TransformerSpec",
+    "WindowedAttention",
+    "build",
+    "from_pretrained",
+    "nbr_no",
+    "swin_no",
+    "vit_no",
+]

@@ -1,0 +1,87 @@
+"""Self-attention between the functions that live on the cells of a decomposition."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mondrian.attention.patterns import AttentionSpec
+from mondrian.attention.position import Position, RelativeBias, Rotary, rotate
+from mondrian.decomposition import Lattice
+from mondrian.operators.base import OperatorSpec
+from mondrian.quadrature import Cell
+
+
+class FunctionAttention(nn.Module):
+    r"""Attention with the $L_2$ inner product of functions as score.
+
+    $$u_i(x) = I_O \Bigl[\sum_j \operatorname{softmax}_j\Bigl(\tau \int q_i(y) \cdot k_j(y)\,dy + B_{ij}\Bigr)\, v_j\Bigr](x),
+    \qquad (q_i, k_i, v_i) = I_{QKV} u_i$$
+
+    The integral is the mean over the cell, $\tau = (\text{channels a head})^{-1/2}$. Heads split the channels, the
+    cell (each part has the unit measure again), or both.
+    """
+
+    def __init__(
+        self, channels: int, spec: AttentionSpec, operator: OperatorSpec, *, dim: int, positions: tuple[Position, ...] = ()
+    ) -> None:
+        super().__init__()
+        if channels % spec.n_heads:
+            raise ValueError(f"n_heads={spec.n_heads} does not divide hidden_channels={channels}")
+        if spec.spatial_heads and len(spec.spatial_heads) != dim:
+            raise ValueError(f"spatial_heads={spec.spatial_heads} needs {dim} entries")
+        chosen = spec.operator or operator
+        self.spec = spec
+        self.plain = False
+        self.parts = spec.spatial_heads or (1,) * dim
+        self.project = chosen.build(channels, 3 * channels, dim=dim, bias=False)
+        self.out = chosen.build(channels, channels, dim=dim)
+        heads = spec.n_heads * math.prod(self.parts)
+        biases = [p.build(channels, heads, dim) for p in positions if isinstance(p, RelativeBias)]
+        rotations = [p for p in positions if isinstance(p, Rotary)]
+        if len(biases) > 1 or len(rotations) > 1:
+            raise ValueError(f"positions={positions} holds an encoding twice")
+        self.bias = biases[0] if biases else None
+        self.rotary = rotations[0] if rotations else None
+
+    def forward(
+        self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice
+    ) -> Float[Tensor, "batch cell channel point"]:
+        part = cell.split(self.parts) if math.prod(self.parts) > 1 else cell
+        q, k, v = self.project(u, cell).chunk(3, dim=2)
+        scale = (u.shape[2] // self.spec.n_heads) ** -0.5
+        if self.rotary is not None:
+            angles = self.rotary.angles(u.shape[2] // self.spec.n_heads // 2, lattice, dtype=u.dtype, device=u.device)
+            q, k = (self._rotated(function, angles) for function in (q, k))
+        q, k, v = (self._heads(function, cell) for function in (q, k, v))
+        # the sum over points becomes a quadrature of the integral
+        q = q * (part.weights * scale).repeat(q.shape[-1] // part.size)
+        attend = self.spec.definition if self.plain else self.spec.attend
+        return self.out(self._merge(attend(q, k, v, lattice, self.bias), u, cell), cell)
+
+    def _rotated(self, u: Tensor, angles: Tensor) -> Tensor:
+        return rotate(u.unflatten(2, (self.spec.n_heads, -1)), angles).flatten(2, 3)
+
+    def _heads(self, u: Tensor, cell: Cell) -> Float[Tensor, "batch head cell feature"]:
+        """Features of a head are `(channel, point)`; heads are `(channel part, part of the cell)`."""
+        if math.prod(self.parts) == 1:
+            return u.reshape(*u.shape[:2], self.spec.n_heads, -1).transpose(1, 2)
+        dim, heads = len(self.parts), self.spec.n_heads
+        pairs = [size for n, p in zip(cell.points, self.parts, strict=True) for size in (p, n // p)]
+        split = u.reshape(*u.shape[:2], heads, -1, *pairs)
+        outer, inner = [4 + 2 * a for a in range(dim)], [5 + 2 * a for a in range(dim)]
+        split = split.permute(0, 2, *outer, 1, 3, *inner)
+        return split.reshape(u.shape[0], heads * math.prod(self.parts), u.shape[1], -1)
+
+    def _merge(self, u: Tensor, like: Tensor, cell: Cell) -> Float[Tensor, "batch cell channel point"]:
+        """The inverse of `_heads`."""
+        if math.prod(self.parts) == 1:
+            return u.transpose(1, 2).reshape(like.shape)
+        dim, heads = len(self.parts), self.spec.n_heads
+        inner = [n // p for n, p in zip(cell.points, self.parts, strict=True)]
+        split = u.reshape(u.shape[0], heads, *self.parts, u.shape[2], -1, *inner)
+        pairs = [axis for a in range(dim) for axis in (2 + a, 4 + dim + a)]
+        return split.permute(0, 2 + dim, 1, 3 + dim, *pairs).reshape(like.shape)

@@ -1,0 +1,243 @@
+"""Which subdomains attend to which: everywhere, inside windows, or within a radius.
+
+Each pattern gives `sees`, the plain statement of who looks at whom, and `attend`, which computes only that.
+Queries, keys and values are `(batch, head, cell, feature)`; scores are products over features, already scaled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from mondrian.attention.tiles import best_tile, gather_halo, group, halo_places, ungroup
+from mondrian.decomposition import Lattice
+from mondrian.operators.base import OperatorSpec
+from mondrian.spec import Spec
+
+Bias = Callable[[Int[Tensor, "row column axis"], tuple[int, ...]], Float[Tensor, "head row column"]]
+
+
+@dataclass(frozen=True)
+class AttentionSpec(Spec):
+    """Base of the patterns: heads by channels and by space, and an operator other than the model's for attention.
+
+    `spatial_heads` cuts each cell once more: every part attends by itself. Empty means one part.
+    """
+
+    n_heads: int = 4
+    spatial_heads: tuple[int, ...] = ()
+    operator: OperatorSpec | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_heads < 1 or any(parts < 1 for parts in self.spatial_heads):
+            raise ValueError(f"n_heads={self.n_heads} and spatial_heads={self.spatial_heads} must be at least 1")
+
+    def in_block(self, index: int) -> AttentionSpec:
+        """The pattern of one block of a stack."""
+        return self
+
+    def check(self, lattice: Lattice) -> None:
+        """Refuse a lattice that the pattern does not fit."""
+
+    def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
+        """Whether the first cell attends to the second."""
+        raise NotImplementedError
+
+    def attend(
+        self,
+        q: Float[Tensor, "batch head cell feature"],
+        k: Float[Tensor, "batch head cell feature"],
+        v: Float[Tensor, "batch head cell feature"],
+        lattice: Lattice,
+        bias: Bias | None = None,
+    ) -> Float[Tensor, "batch head cell feature"]:
+        """Softmax attention over what each cell sees."""
+        raise NotImplementedError
+
+    def definition(
+        self,
+        q: Float[Tensor, "batch head cell feature"],
+        k: Float[Tensor, "batch head cell feature"],
+        v: Float[Tensor, "batch head cell feature"],
+        lattice: Lattice,
+        bias: Bias | None = None,
+    ) -> Float[Tensor, "batch head cell feature"]:
+        """The same by a full score matrix, what is not seen masked."""
+        self.check(lattice)
+        score = torch.einsum("bhif,bhjf->bhij", q, k)
+        if bias is not None:
+            score = score + bias(lattice.offsets(q.device), lattice.reach)
+        return torch.softmax(self.hide(score, lattice), dim=-1) @ v
+
+    def hide(self, score: Float[Tensor, "batch head cell cell"], lattice: Lattice) -> Float[Tensor, "batch head cell cell"]:
+        """Take what is not seen out of the softmax."""
+        return score.masked_fill(~self.sees(lattice, score.device), -torch.inf)
+
+
+@dataclass(frozen=True)
+class GlobalAttention(AttentionSpec):
+    """Every subdomain attends to every other (Algorithm 1)."""
+
+    def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
+        return torch.ones(lattice.size, lattice.size, dtype=torch.bool, device=device)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice, bias: Bias | None = None) -> Tensor:
+        mask = None if bias is None else bias(lattice.offsets(q.device), lattice.reach)[None].to(q.dtype)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+
+
+@dataclass(frozen=True)
+class WindowedAttention(AttentionSpec):
+    """Attention inside windows of `window` subdomains (Algorithm 2), moved by `shift` in every other block.
+
+    On a periodic axis the windows go round the ring, and `window` must divide it. On another axis cells at
+    opposite ends never share a window; the windows at the ends are smaller where the shift or the count asks it.
+    """
+
+    window: tuple[int, ...] = (4, 4)
+    shift: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "shift", self.shift or (0,) * len(self.window))
+        if len(self.shift) != len(self.window) or any(w < 1 for w in self.window):
+            raise ValueError(f"window={self.window} must be positive, shift={self.shift} of the same length")
+        if any(not 0 <= s < w for s, w in zip(self.shift, self.window, strict=True)):
+            raise ValueError(f"shift={self.shift} must lie between 0 and window={self.window}, the latter excluded")
+
+    def in_block(self, index: int) -> WindowedAttention:
+        return self if index % 2 else replace(self, shift=(0,) * len(self.window))
+
+    def check(self, lattice: Lattice) -> None:
+        if len(self.window) != len(lattice.counts):
+            raise ValueError(f"window={self.window} has {len(self.window)} axes; the decomposition {len(lattice.counts)}")
+        for w, count, ring in zip(self.window, lattice.counts, lattice.periodic, strict=True):
+            if w > count:
+                raise ValueError(f"window={self.window} is larger than the {lattice.counts} subdomains")
+            if ring and count % w:
+                raise ValueError(f"window={self.window} must divide the {lattice.counts} subdomains on a periodic axis")
+
+    def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
+        together = torch.ones(lattice.size, lattice.size, dtype=torch.bool, device=device)
+        place = lattice.positions(device)
+        for axis, (w, s, ring) in enumerate(zip(self.window, self.shift, lattice.periodic, strict=True)):
+            moved = place[:, axis] - s
+            moved = moved % lattice.counts[axis] if ring else moved
+            number = torch.div(moved, w, rounding_mode="floor")
+            together &= number[:, None] == number[None, :]
+        return together
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice, bias: Bias | None = None) -> Tensor:
+        self.check(lattice)
+        padded = tuple(math.ceil(count / w) * w for count, w in zip(lattice.counts, self.window, strict=True))
+        qw, kw, vw = (group(part, lattice.counts, padded, self.window, self.shift) for part in (q, k, v))
+        mask = self._mask(lattice, padded, bias, q)
+        if mask is not None and bias is None:
+            mask = mask.repeat_interleave(q.shape[1], dim=0)
+        u = F.scaled_dot_product_attention(qw, kw, vw, attn_mask=None if mask is None else mask[None], scale=1.0)
+        return ungroup(u, lattice.counts, padded, self.window, self.shift)
+
+    def _mask(
+        self, lattice: Lattice, padded: tuple[int, ...], bias: Bias | None, q: Tensor
+    ) -> Float[Tensor, "window_head cell cell"] | None:
+        """The bias and, where an end of the domain lies inside a window, what hides the other end."""
+        inside = Lattice(self.window, (False,) * len(self.window)).offsets(q.device)
+        for axis, (count, ring) in enumerate(zip(lattice.counts, lattice.periodic, strict=True)):
+            if ring:  # a window as long as the ring: the shorter way round
+                inside[..., axis] = (inside[..., axis] + count // 2) % count - count // 2
+        values = None if bias is None else bias(inside, tuple(w - 1 for w in self.window)).to(q.dtype)  # head cell cell
+        if padded == lattice.counts and all(r or s == 0 for r, s in zip(lattice.periodic, self.shift, strict=True)):
+            windows = lattice.size // math.prod(self.window)
+            return None if values is None else values.repeat(windows, 1, 1)
+        labels = torch.zeros(padded, dtype=torch.long, device=q.device)
+        for axis, (count, size, s, ring) in enumerate(
+            zip(lattice.counts, padded, self.shift, lattice.periodic, strict=True)
+        ):
+            place = torch.arange(size, device=q.device)
+            label = torch.where(place >= count, 2, 0 if ring else (place < s).long())
+            labels = 3 * labels + label.reshape([-1 if a == axis else 1 for a in range(len(padded))])
+        label = group(labels.reshape(1, 1, -1, 1), padded, padded, self.window, self.shift)[0, :, :, 0]
+        hidden = label[:, :, None] != label[:, None, :]
+        zero = torch.zeros((), dtype=q.dtype, device=q.device)
+        values = zero if values is None else values
+        return torch.where(hidden[:, None], -torch.inf, values).flatten(0, 1)
+
+
+@dataclass(frozen=True)
+class NeighborhoodAttention(AttentionSpec):
+    """Attention to the subdomains within `radius` along every axis (Algorithm 3), round the ring where periodic.
+
+    Subdomains beyond are excluded. `zero_far=True` follows the letter of the paper's algorithm instead: their scores
+    are set to zero before the softmax, so that they still take part with weight one.
+    """
+
+    radius: int = 2
+    zero_far: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.radius < 0:
+            raise ValueError(f"radius={self.radius} must be at least 0")
+
+    def check(self, lattice: Lattice) -> None:
+        if self.radius > max(lattice.counts) - 1:
+            raise ValueError(
+                f"radius={self.radius} is too large for {lattice.counts} subdomains; at most {max(lattice.counts) - 1}"
+            )
+
+    def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
+        return lattice.near(self.radius, device)
+
+    def hide(self, score: Float[Tensor, "batch head cell cell"], lattice: Lattice) -> Float[Tensor, "batch head cell cell"]:
+        far = ~self.sees(lattice, score.device)
+        return score.masked_fill(far, 0.0 if self.zero_far else -torch.inf)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice, bias: Bias | None = None) -> Tensor:
+        self.check(lattice)
+        tile = best_tile(lattice, self.radius)
+        if tile is None:  # the halo would reach everything: nothing to save
+            offsets, keys, values = lattice.offsets(q.device), k, v
+            near = self.sees(lattice, q.device)[None]
+        else:
+            padded = tuple(math.ceil(count / t) * t for count, t in zip(lattice.counts, tile, strict=True))
+            still = (0,) * len(tile)
+            queries = group(q, lattice.counts, padded, tile, still)
+            places, there = halo_places(lattice, padded, tile, self.radius, q.device)
+            keys, values = (gather_halo(part, lattice.counts, places) for part in (k, v))
+            inner = Lattice(tile, (False,) * len(tile)).positions(q.device)
+            outer = Lattice(tuple(t + 2 * self.radius for t in tile), (False,) * len(tile)).positions(q.device)
+            offsets = outer[None, :, :] - self.radius - inner[:, None, :]
+            near = (offsets.abs().amax(dim=-1) <= self.radius) & there[:, None, :]  # tile query key
+            # a query beyond the domain may look at anything: it is cut off afterwards, and must not be nan
+            near = near | ~near.any(dim=-1, keepdim=True)
+        mask = torch.where(near[:, None], 0.0 if bias is None else self._bias(bias, offsets, q.dtype), -torch.inf)
+        heads = 1 if bias is None else q.shape[1]
+        mask = mask.to(q.dtype).expand(-1, q.shape[1] if tile is not None else heads, -1, -1).flatten(0, 1)
+        if tile is None:
+            return self._softmax(q, keys, values, mask, v)
+        u = self._softmax(queries, keys, values, mask, v)
+        return ungroup(u, lattice.counts, padded, tile, still)
+
+    def _bias(self, bias: Bias, offsets: Tensor, dtype: torch.dtype) -> Tensor:
+        reach = (self.radius,) * offsets.shape[-1]
+        return bias(offsets.clamp(-self.radius, self.radius), reach)[None].to(dtype)
+
+    def _softmax(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, everywhere: Tensor) -> Tensor:
+        if not self.zero_far:
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[None], scale=1.0)
+        # the far cells, all with weight exp(0), are all cells less the near ones
+        score = q @ k.mT + mask
+        top = score.amax(dim=-1, keepdim=True).clamp_min(0)
+        near, far = torch.exp(score - top), torch.exp(-top)
+        total = everywhere.sum(dim=-2, keepdim=True).repeat(1, q.shape[1] // everywhere.shape[1], 1, 1)
+        seen = torch.isfinite(mask).to(q.dtype)
+        weights = near - far * seen
+        normaliser = weights.sum(dim=-1, keepdim=True) + far * everywhere.shape[-2]
+        return (weights @ v + far * total) / normaliser

@@ -1,0 +1,151 @@
+"""Position encodings: where a subdomain lies, or how far two lie apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mondrian.decomposition import Lattice
+from mondrian.polynomials import legendre_basis, total_degree
+from mondrian.quadrature import Cell
+from mondrian.spec import Spec
+
+
+@dataclass(frozen=True)
+class Position(Spec):
+    """Base of the position encodings."""
+
+
+@dataclass(frozen=True)
+class LearnedPosition(Position):
+    r"""A learned function for each subdomain, added once after the lift: $v_i(x) + p_i(x)$.
+
+    With `degree=0` it is one vector a subdomain, as in the paper's experiments; with a higher one a polynomial of that
+    total degree on the cell. With `tile` the functions repeat over the lattice (Swin: one for each place in a
+    window), and any number of subdomains will do.
+    """
+
+    degree: int = 0
+    tile: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.degree < 0 or any(n < 1 for n in self.tile):
+            raise ValueError(f"degree={self.degree} must be at least 0 and tile={self.tile} positive")
+
+    def build(self, channels: int, counts: tuple[int, ...]) -> PositionFunctions:
+        return PositionFunctions(self, channels, counts)
+
+
+class PositionFunctions(nn.Module):
+    r"""$(P_i v)(x) = v(x) + \sum_k \theta_{ik} P_k(x)$ with the Legendre products $P_k$ of the cell."""
+
+    def __init__(self, spec: LearnedPosition, channels: int, counts: tuple[int, ...]) -> None:
+        super().__init__()
+        self.spec = spec
+        self.counts = spec.tile or counts
+        size = len(total_degree(len(self.counts), spec.degree + 1))
+        self.table = nn.Parameter(0.02 * torch.randn(math.prod(self.counts), channels, size))
+
+    def forward(
+        self, v: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice
+    ) -> Float[Tensor, "batch cell channel point"]:
+        if not self.spec.tile and lattice.counts != self.counts:
+            raise ValueError(
+                f"LearnedPosition has a function for each of {self.counts} subdomains, but there are {lattice.counts}; "
+                "for other numbers choose RelativeBias, Rotary, or LearnedPosition(tile=...)"
+            )
+        functions = self.table @ legendre_basis(cell.coordinates, self.spec.degree + 1).mT
+        if lattice.counts == self.counts:
+            return v + functions
+        place = lattice.positions(v.device)
+        index = torch.zeros_like(place[:, 0])
+        for axis, count in enumerate(self.counts):
+            index = index * count + place[:, axis] % count
+        return v + functions[index]
+
+
+@dataclass(frozen=True)
+class RelativeBias(Position):
+    r"""A learned function of the offset between two subdomains, added to their score: $S_{ij} + \beta(i - j)$.
+
+    $\beta$ is a network of the offset in subdomains, on a logarithmic scale, so that it is defined for every number of
+    subdomains. `hidden=0` takes the model's width.
+    """
+
+    hidden: int = 0
+
+    def build(self, channels: int, n_heads: int, dim: int) -> OffsetBias:
+        return OffsetBias(dim, self.hidden or channels, n_heads)
+
+
+class OffsetBias(nn.Module):
+    """The network of `RelativeBias`, one output a head."""
+
+    def __init__(self, dim: int, hidden: int, n_heads: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(dim, hidden)
+        self.second = nn.Linear(hidden, n_heads, bias=False)
+
+    def forward(
+        self, offsets: Int[Tensor, "row column axis"], reach: tuple[int, ...]
+    ) -> Float[Tensor, "head row column"]:
+        """The bias for a table of offsets of at most `reach`, evaluated once for each different offset."""
+        axes = [torch.arange(-n, n + 1, device=offsets.device) for n in reach]
+        different = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(reach))
+        scaled = different.sign() * torch.log2(1 + different.abs()) / 3
+        table = self.second(F.gelu(self.first(scaled.to(self.first.weight.dtype))))
+        index = torch.zeros_like(offsets[..., 0])
+        for axis, n in enumerate(reach):
+            index = index * (2 * n + 1) + offsets[..., axis] + n
+        return table[index].permute(2, 0, 1)
+
+
+@dataclass(frozen=True)
+class Rotary(Position):
+    r"""Rotary encoding along the codomain: pairs of channels turn by an angle proportional to the subdomain's place.
+
+    The score of two turned functions depends on the offset of their subdomains only. On a periodic axis the
+    frequencies are whole turns round the ring.
+    """
+
+    base: float = 100.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.base > 1:
+            raise ValueError(f"base={self.base} must be larger than 1")
+
+    def angles(
+        self, pairs: int, lattice: Lattice, *, dtype: torch.dtype, device: torch.device
+    ) -> Float[Tensor, "cell pair"]:
+        """The angle of each pair of channels in each cell; pairs that no axis claims do not turn."""
+        dim = len(lattice.counts)
+        each = pairs // dim
+        if each == 0:
+            raise ValueError(f"Rotary needs {2 * dim} channels a head in {dim} dimensions; got {2 * pairs}")
+        place = lattice.positions(device).to(torch.float64)
+        columns = []
+        for axis, (count, ring) in enumerate(zip(lattice.counts, lattice.periodic, strict=True)):
+            step = torch.arange(each, dtype=torch.float64, device=device)
+            frequencies = 2 * torch.pi / count * (1 + step) if ring else self.base ** (-step / each)
+            columns.append(place[:, axis, None] * frequencies)
+        angles = torch.cat(columns, dim=1)
+        return F.pad(angles, (0, pairs - dim * each)).to(dtype)
+
+
+def rotate(
+    u: Float[Tensor, "batch cell head channel point"], angles: Float[Tensor, "cell pair"]
+) -> Float[Tensor, "batch cell head channel point"]:
+    """Turn channel `2j` towards channel `2j + 1` by the cell's angle `j`; a last odd channel stays."""
+    pairs = angles.shape[1]
+    turning, rest = u[..., : 2 * pairs, :], u[..., 2 * pairs :, :]
+    even, odd = turning.unflatten(-2, (pairs, 2)).unbind(dim=-2)
+    cos, sin = angles.cos()[:, None, :, None], angles.sin()[:, None, :, None]
+    turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-2).flatten(-3, -2)
+    return torch.cat([turned, rest], dim=-2)

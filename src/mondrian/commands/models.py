@@ -1,0 +1,50 @@
+"""List the recipes with the size of their models.
+
+  mondrian models                     a table of all recipes
+  mondrian models navier_stokes       those whose name contains a word
+  mondrian models --json              the same as JSON: [{"name": ..., "parameters": ...}, ...]
+
+A recipe's model in Python:  mondrian.build("allen_cahn/vit_mo")
+"""
+
+from __future__ import annotations
+
+import json
+
+import torch
+
+from mondrian.recipes import build, recipe, recipe_names
+
+
+def run(arguments: list[str]) -> None:
+    """Print the table, or JSON."""
+    words = [word for word in arguments if word != "--json"]
+    unknown = [word for word in words if word.startswith("-")]
+    if unknown:
+        raise ValueError(f"unknown option {unknown[0]}; needed --json, --help or a part of a recipe's name")
+    names = [name for name in recipe_names() if all(word in name for word in words)]
+    if not names:
+        raise ValueError(f"no recipe contains {' and '.join(map(repr, words))}")
+    rows = [describe(name) for name in names]
+    if "--json" in arguments:
+        print(json.dumps(rows, indent=2))
+        return
+    width = max(len(name) for name in names)
+    print(f"{'recipe':<{width}}  {'parameters':>10}  {'width':>5}  {'subdomains':<10}  operator")
+    for row in rows:
+        counts = " x ".join(map(str, row["subdomains"]))
+        print(f"{row['name']:<{width}}  {row['parameters']:>10,}  {row['hidden_channels']:>5}  {counts:<10}  {row['operator']}")
+
+
+def describe(name: str) -> dict[str, object]:
+    """Name, parameter count and main settings of a recipe; its model is never filled with numbers."""
+    model = recipe(name).model
+    with torch.device("meta"):
+        parameters = sum(parameter.numel() for parameter in build(name).parameters())
+    return {
+        "name": name,
+        "parameters": parameters,
+        "hidden_channels": model.hidden_channels,
+        "subdomains": list(model.subdomains),
+        "operator": model.operator["_target_"].split(".")[-1],
+    }

@@ -1,0 +1,237 @@
+"""Cutting a box into equal subdomains: the cells, their arrangement, and the moved decomposition."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mondrian.grid import Grid
+from mondrian.resample import apply_along, lagrange_matrix
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """How cells lie beside each other: their number along each axis, and which axes close into a ring.
+
+    >>> Lattice(counts=(4,), periodic=(True,)).neighbours(1)
+    [[0, 1, 3], [0, 1, 2], [1, 2, 3], [0, 2, 3]]
+    """
+
+    counts: tuple[int, ...]
+    periodic: tuple[bool, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return math.prod(self.counts)
+
+    def positions(self, device: torch.device | None = None) -> Int[Tensor, "cell axis"]:
+        """The place of each cell, counted in cells along each axis."""
+        axes = [torch.arange(n, device=device) for n in self.counts]
+        return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(self.counts))
+
+    def offsets(self, device: torch.device | None = None) -> Int[Tensor, "cell cell axis"]:
+        """The way from the first cell to the second, the shorter one on a periodic axis.
+
+        On a ring of `n` cells it lies in `-n//2 ... (n-1)//2`: it depends on the difference only.
+        """
+        place = self.positions(device)
+        offset = place[None, :, :] - place[:, None, :]
+        for axis, (count, ring) in enumerate(zip(self.counts, self.periodic, strict=True)):
+            if ring:
+                half = count // 2
+                offset[..., axis] = (offset[..., axis] + half) % count - half
+        return offset
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """The largest offset along each axis."""
+        return tuple(n // 2 if ring else n - 1 for n, ring in zip(self.counts, self.periodic, strict=True))
+
+    def near(self, radius: int, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
+        """Which cells lie within `radius` cells of each other along every axis."""
+        return self.offsets(device).abs().amax(dim=-1) <= radius
+
+    def neighbours(self, radius: int) -> list[list[int]]:
+        """For each cell the cells within `radius`, itself included, in ascending order."""
+        return [row.nonzero().flatten().tolist() for row in self.near(radius)]
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    r"""A grid cut into equal subdomains $\Omega_i$, which all become functions on one reference cell.
+
+    `cut` takes `(batch, channel, *space)` to `(batch, cell, channel, point)`; `join` is its inverse. Cells and
+    the points of a cell are flattened in axis order.
+
+    >>> halves = Decomposition(Grid(extent=(1.0,), points=(4,)), subdomains=(2,))
+    >>> halves.cut(torch.arange(4.0).reshape(1, 1, 4))
+    tensor([[[[0., 1.]],
+    <BLANKLINE>
+             [[2., 3.]]]])
+    """
+
+    grid: Grid
+    subdomains: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.subdomains) != self.grid.dim:
+            raise ValueError(f"subdomains={self.subdomains} has {len(self.subdomains)} axes; the grid {self.grid.dim}")
+        if any(count < 1 for count in self.subdomains):
+            raise ValueError(f"subdomains={self.subdomains} must be at least 1 along each axis")
+        self.grid.spacing  # noqa: B018 -- a grid without points says so here
+        if any(n % count for n, count in zip(self.grid.points, self.subdomains, strict=True)):
+            raise ValueError(
+                f"subdomains={self.subdomains} do not divide the points={self.grid.points} of the grid; "
+                "needed a whole number of points a subdomain along each axis"
+            )
+
+    @staticmethod
+    def by_size(grid: Grid, size: tuple[float, ...]) -> Decomposition:
+        """Cut into subdomains of a physical size; it must fit a whole number of times into the extent."""
+        if len(size) != grid.dim or not all(math.isfinite(length) and length > 0 for length in size):
+            raise ValueError(f"size={size} needs {grid.dim} finite positive lengths")
+        counts = tuple(round(length / part) for length, part in zip(grid.extent, size, strict=True))
+        for count, part, length in zip(counts, size, grid.extent, strict=True):
+            if count < 1 or abs(count * part - length) > 1e-6 * length:
+                raise ValueError(f"size={size} does not fit a whole number of times into extent={grid.extent}")
+        return Decomposition(grid, counts)
+
+    @property
+    def lattice(self) -> Lattice:
+        """The arrangement of the cells."""
+        return Lattice(self.subdomains, self.grid.periodic)
+
+    @property
+    def cell_points(self) -> tuple[int, ...]:
+        """Points of a cell along each axis."""
+        return tuple(n // count for n, count in zip(self.grid.points, self.subdomains, strict=True))
+
+    @property
+    def size(self) -> tuple[float, ...]:
+        """Physical size of a subdomain."""
+        return tuple(length / count for length, count in zip(self.grid.extent, self.subdomains, strict=True))
+
+    def cut(self, u: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch cell channel point"]:
+        """Restrict a function to the subdomains."""
+        if tuple(u.shape[2:]) != self.grid.points:
+            raise ValueError(f"u has shape {tuple(u.shape)}; needed (batch, channel, *{self.grid.points})")
+        return cut(u, self.subdomains)
+
+    def join(self, cells: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch channel *space"]:
+        """Put the functions on the subdomains together again: the sum of their extensions by zero."""
+        if (cells.shape[1], cells.shape[3]) != (self.lattice.size, math.prod(self.cell_points)):
+            raise ValueError(
+                f"cells has shape {tuple(cells.shape)}; needed {self.lattice.size} cells of {self.cell_points} points"
+            )
+        return join(cells, self.subdomains, self.cell_points)
+
+    def shift(
+        self, u: Float[Tensor, "batch channel *space"], amount: tuple[float, ...]
+    ) -> Float[Tensor, "batch channel *space"]:
+        """Move a function cyclically by a physical amount, a whole number of points along each axis."""
+        if len(amount) != self.grid.dim:
+            raise ValueError(f"amount={amount} has {len(amount)} entries; needed {self.grid.dim}")
+        steps = [length / spacing for length, spacing in zip(amount, self.grid.spacing, strict=True)]
+        if any(abs(step - round(step)) > 1e-6 for step in steps):
+            raise ValueError(f"amount={amount} is not a whole number of spacings {self.grid.spacing}")
+        return torch.roll(u, [round(step) for step in steps], dims=list(range(2, u.ndim)))
+
+    def staggered(self) -> StaggeredDecomposition:
+        """The decomposition moved by half a subdomain along every axis."""
+        return StaggeredDecomposition(self)
+
+
+@dataclass(frozen=True)
+class StaggeredDecomposition:
+    r"""The same cut moved by half a subdomain, so that every interface becomes an interior.
+
+    On a periodic axis the cells move round the ring. On another axis there is one cell more; the two that
+    reach over the boundary are completed by the mirror image of what they hold inside, $u(-x) = u(x)$, so
+    opposite sides never meet. `back` keeps what lies inside.
+
+    An even number of points a cell moves exactly. With an odd number the moved points fall half-way between
+    the given ones: cubic interpolation takes them there and back, with an error of fourth order.
+    """
+
+    base: Decomposition
+
+    @property
+    def lattice(self) -> Lattice:
+        """The arrangement of the moved cells."""
+        rings = self.base.grid.periodic
+        counts = tuple(n if ring else n + 1 for n, ring in zip(self.base.subdomains, rings, strict=True))
+        return Lattice(counts, rings)
+
+    @property
+    def exact(self) -> bool:
+        """Whether moving loses nothing: `back(move(u)) == u`."""
+        return all(n % 2 == 0 for n in self.base.cell_points)
+
+    def move(self, cells: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch moved channel point"]:
+        """From the cells of the base to the moved cells."""
+        u = self.base.join(cells)
+        for axis, (points, ring) in enumerate(zip(self.base.cell_points, self.base.grid.periodic, strict=True)):
+            u = _move_axis(u, axis + 2, points, ring)
+        return cut(u, self.lattice.counts)
+
+    def back(self, cells: Float[Tensor, "batch moved channel point"]) -> Float[Tensor, "batch cell channel point"]:
+        """From the moved cells to the cells of the base."""
+        u = join(cells, self.lattice.counts, self.base.cell_points)
+        for axis, (points, ring) in enumerate(zip(self.base.cell_points, self.base.grid.periodic, strict=True)):
+            u = _back_axis(u, axis + 2, points, ring)
+        return self.base.cut(u)
+
+
+def cut(u: Float[Tensor, "batch channel *space"], counts: tuple[int, ...]) -> Float[Tensor, "batch cell channel point"]:
+    """`(batch, channel, *space)` to `(batch, cell, channel, point)` for counts that divide the space."""
+    batch, channels, *space = u.shape
+    dim = len(counts)
+    paired = [size for n, count in zip(space, counts, strict=True) for size in (count, n // count)]
+    places, points = [2 + 2 * a for a in range(dim)], [3 + 2 * a for a in range(dim)]
+    split = u.reshape(batch, channels, *paired).permute(0, *places, 1, *points)
+    return split.reshape(batch, math.prod(counts), channels, -1)
+
+
+def join(
+    cells: Float[Tensor, "batch cell channel point"], counts: tuple[int, ...], points: tuple[int, ...]
+) -> Float[Tensor, "batch channel *space"]:
+    """The inverse of `cut`."""
+    batch, _, channels, _ = cells.shape
+    dim = len(counts)
+    paired = [axis for a in range(dim) for axis in (1 + a, 2 + dim + a)]
+    split = cells.reshape(batch, *counts, channels, *points).permute(0, 1 + dim, *paired)
+    return split.reshape(batch, channels, *(n * count for n, count in zip(points, counts, strict=True)))
+
+
+def _move_axis(u: Tensor, axis: int, points: int, ring: bool) -> Tensor:
+    total, half = u.shape[axis], points // 2
+    if points % 2 == 0:
+        if ring:
+            return torch.roll(u, -half, dims=axis)
+        start, end = u.narrow(axis, 0, half).flip(axis), u.narrow(axis, total - half, half).flip(axis)
+        return torch.cat([start, u, end], dim=axis)
+    given = torch.arange(total, dtype=torch.float64, device=u.device) + 0.5
+    moved = torch.arange(total + (0 if ring else points), dtype=torch.float64, device=u.device)
+    if ring:
+        return apply_along(u, lagrange_matrix(given, moved + half + 1, period=total), axis)
+    mirrored = total - (total - (moved - half).abs()).abs()  # reflected at both ends of the box
+    return apply_along(u, lagrange_matrix(given, mirrored), axis)
+
+
+def _back_axis(u: Tensor, axis: int, points: int, ring: bool) -> Tensor:
+    half = points // 2
+    total = u.shape[axis] - (0 if ring else points)
+    if points % 2 == 0:
+        return torch.roll(u, half, dims=axis) if ring else u.narrow(axis, half, total)
+    wanted = torch.arange(total, dtype=torch.float64, device=u.device) + 0.5
+    if ring:
+        given = torch.arange(total, dtype=torch.float64, device=u.device) + half + 1
+        return apply_along(u, lagrange_matrix(given, wanted, period=total), axis)
+    inside = u.narrow(axis, half, total + 1)  # from wall to wall
+    given = torch.arange(total + 1, dtype=torch.float64, device=u.device)
+    return apply_along(inside, lagrange_matrix(given, wanted), axis)

@@ -1,0 +1,44 @@
+"""One block of a transformer over functions."""
+
+from __future__ import annotations
+
+import math
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mondrian.attention import AttentionSpec, FunctionAttention, Position
+from mondrian.decomposition import Lattice
+from mondrian.operators import OperatorSpec
+from mondrian.quadrature import Cell
+
+GROUPS = 8
+
+
+class CellNorm(nn.GroupNorm):
+    """Group normalisation with statistics of each cell: over the channels of a group and the points of the cell."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(math.gcd(GROUPS, channels), channels)
+
+    def forward(self, v: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch cell channel point"]:
+        return super().forward(v.flatten(0, 1)).view(v.shape)
+
+
+class Block(nn.Module):
+    r"""$v \leftarrow v + A(\operatorname{norm} v)$, then $v \leftarrow v + F(\operatorname{norm} v)$: attention and feed-forward."""
+
+    def __init__(
+        self, channels: int, attention: AttentionSpec, operator: OperatorSpec, *, dim: int, positions: tuple[Position, ...]
+    ) -> None:
+        super().__init__()
+        self.attention_norm = CellNorm(channels)
+        self.attention = FunctionAttention(channels, attention, operator, dim=dim, positions=positions)
+        self.feed_forward_norm = CellNorm(channels)
+        self.feed_forward = operator.feed_forward(channels, channels, channels, dim=dim)
+
+    def forward(
+        self, v: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice
+    ) -> Float[Tensor, "batch cell channel point"]:
+        v = v + self.attention(self.attention_norm(v), cell, lattice)
+        return v + self.feed_forward(self.feed_forward_norm(v), cell)

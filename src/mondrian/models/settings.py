@@ -1,0 +1,101 @@
+"""The paper's models as settings of the one transformer operator."""
+
+from __future__ import annotations
+
+from typing import TypedDict, Unpack
+
+from mondrian.attention import (
+    GlobalAttention,
+    LearnedPosition,
+    NeighborhoodAttention,
+    Position,
+    RelativeBias,
+    WindowedAttention,
+)
+from mondrian.grid import Grid
+from mondrian.models.transformer import TransformerOperator, TransformerSpec
+from mondrian.operators import OperatorSpec
+from mondrian.quadrature import Quadrature
+
+
+class Settings(TypedDict, total=False):
+    """What all the models take, besides their channels: the fields of `TransformerSpec`."""
+
+    hidden_channels: int
+    n_layers: int
+    subdomains: tuple[int, ...]
+    subdomain_size: tuple[float, ...]
+    operator: OperatorSpec
+    positions: tuple[Position, ...]
+    quadrature: Quadrature
+    grid: Grid | None
+    stagger: bool
+
+
+def vit_no(
+    in_channels: int,
+    out_channels: int,
+    *,
+    n_heads: int = 4,
+    spatial_heads: tuple[int, ...] = (),
+    attention_operator: OperatorSpec | None = None,
+    **settings: Unpack[Settings],
+) -> TransformerOperator:
+    """ViT-NO: every subdomain attends to every other.
+
+    >>> from mondrian import Mixture
+    >>> model = vit_no(in_channels=2, out_channels=1, hidden_channels=64, subdomains=(8, 8), operator=Mixture())
+    >>> sum(p.numel() for p in model.parameters())
+    6954850
+    """
+    attention = GlobalAttention(n_heads=n_heads, spatial_heads=spatial_heads, operator=attention_operator)
+    return TransformerOperator(TransformerSpec(in_channels, out_channels, attention=attention, **settings))
+
+
+def swin_no(
+    in_channels: int,
+    out_channels: int,
+    *,
+    window: tuple[int, ...] = (4, 4),
+    shift: tuple[int, ...] = (),
+    n_heads: int = 4,
+    spatial_heads: tuple[int, ...] = (),
+    attention_operator: OperatorSpec | None = None,
+    **settings: Unpack[Settings],
+) -> TransformerOperator:
+    """Swin-NO: attention inside windows of subdomains, moved in every other block (by half a window if not told).
+
+    By default each place in a window has a learned vector, and scores have a relative bias.
+    """
+    window = tuple(window)
+    attention = WindowedAttention(
+        n_heads=n_heads,
+        spatial_heads=spatial_heads,
+        operator=attention_operator,
+        window=window,
+        shift=shift or tuple(n // 2 for n in window),
+    )
+    settings.setdefault("positions", (LearnedPosition(tile=window), RelativeBias()))
+    return TransformerOperator(TransformerSpec(in_channels, out_channels, attention=attention, **settings))
+
+
+def nbr_no(
+    in_channels: int,
+    out_channels: int,
+    *,
+    radius: int = 2,
+    zero_far: bool = False,
+    n_heads: int = 4,
+    spatial_heads: tuple[int, ...] = (),
+    attention_operator: OperatorSpec | None = None,
+    **settings: Unpack[Settings],
+) -> TransformerOperator:
+    """Nbr-NO: every subdomain attends to those within a radius."""
+    attention = NeighborhoodAttention(
+        n_heads=n_heads,
+        spatial_heads=spatial_heads,
+        operator=attention_operator,
+        radius=radius,
+        zero_far=zero_far,
+    )
+    return TransformerOperator(TransformerSpec(in_channels, out_channels, attention=attention, **settings))

@@ -1,0 +1,104 @@
+"""What every subdomain operator is: a map between functions on the reference cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mondrian.quadrature import Cell
+from mondrian.spec import Spec
+
+
+class SubdomainOperator(nn.Module):
+    r"""A map $(Iv)(x) = \int k(x, y)\, v(y)\, dy + b$ on the cell, evaluated on any points of it.
+
+    Takes `(batch, cell, in_channels, point)` to `(batch, cell, out_channels, point)`. `definition` reads like
+    the equation; `evaluate` is the fast form, equal to it. With `plain` set the definition is what runs.
+    """
+
+    linear = True  # in v, up to the bias
+
+    def __init__(self, in_channels: int, out_channels: int, *, bias: bool) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.plain = False
+        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+
+    def forward(
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
+    ) -> Float[Tensor, "batch cell channel_out point"]:
+        if v.shape[2] != self.in_channels or v.shape[3] != cell.size:
+            raise ValueError(
+                f"v has shape {tuple(v.shape)}; needed (batch, cell, {self.in_channels} channels, {cell.size} points)"
+            )
+        return self.definition(v, cell) if self.plain else self.evaluate(v, cell)
+
+    def definition(
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
+    ) -> Float[Tensor, "batch cell channel_out point"]:
+        raise NotImplementedError
+
+    def evaluate(
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
+    ) -> Float[Tensor, "batch cell channel_out point"]:
+        raise NotImplementedError
+
+    def add_bias(self, u: Float[Tensor, "batch cell channel_out point"]) -> Float[Tensor, "batch cell channel_out point"]:
+        """Add the constant function $b$, if there is one."""
+        return u if self.bias is None else u + self.bias[:, None]
+
+    def extra_repr(self) -> str:
+        return f"{self.in_channels}, {self.out_channels}, bias={self.bias is not None}"
+
+
+@dataclass(frozen=True)
+class OperatorSpec(Spec):
+    """Describes a subdomain operator; `build` makes it for given channels and dimension."""
+
+    def build(
+        self, in_channels: int, out_channels: int, *, dim: int = 2, bias: bool = True
+    ) -> SubdomainOperator:
+        """The linear form, as used for queries, keys, values and output."""
+        raise NotImplementedError
+
+    def feed_forward(
+        self, in_channels: int, hidden_channels: int, out_channels: int, *, dim: int = 2
+    ) -> nn.Module:
+        """The feed-forward form $I_2[\\mathrm{gelu}(I_1 v + b_1)] + b_2$."""
+        return FeedForward(
+            self.build(in_channels, hidden_channels, dim=dim), self.build(hidden_channels, out_channels, dim=dim)
+        )
+
+
+class FeedForward(nn.Module):
+    r"""Two operators and an activation: $I_2[\operatorname{gelu}(I_1 v + b_1)] + b_2$."""
+
+    def __init__(self, first: SubdomainOperator, second: SubdomainOperator) -> None:
+        super().__init__()
+        self.first = first
+        self.second = second
+
+    def forward(
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
+    ) -> Float[Tensor, "batch cell channel_out point"]:
+        return self.second(F.gelu(self.first(v, cell)), cell)
+
+
+def positive(**sizes: int) -> None:
+    """Refuse sizes below one, by name."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name}={size} must be at least 1")
+
+
+def use_definitions(model: nn.Module, plain: bool = True) -> nn.Module:
+    """Make every part of `model` that has a plain definition run it: the reference for tests and benchmarks."""
+    for module in model.modules():
+        if hasattr(module, "plain"):
+            module.plain = plain
+    return model

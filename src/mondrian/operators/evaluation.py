@@ -1,0 +1,85 @@
+"""How a ridge kernel is evaluated: three ways of the same operator, and what is kept between calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from mondrian.operators.ridge import Ridge, terms_needed
+from mondrian.quadrature import Cell
+
+T = TypeVar("T")
+
+
+class Evaluation(Enum):
+    """The ways to apply a ridge kernel to functions on `n` points of a cell."""
+
+    DENSE = "dense"  # the whole kernel as one matrix: best for few points
+    COLLAPSED = "collapsed"  # one matrix of points a ridge, then one of channels: exact, never the whole kernel
+    SEPARATED = "separated"  # ridges expanded in polynomials: linear in the points, to a tolerance
+
+
+class SeparationTerms:
+    """How many terms a separation needs for the present weights, looked at again only when it can matter.
+
+    Reading the weights waits for the device, so in training it is done once in `EVERY` calls, with a margin in
+    the tolerance that covers what the optimiser does in between; without gradients whenever a weight has changed.
+    A graph that is being compiled takes the last answer.
+    """
+
+    EVERY = 64
+    MARGIN = 0.1
+
+    def __init__(self, tolerance: float) -> None:
+        self.tolerance = tolerance
+        self.terms: int | None = None
+        self.version = -1
+        self.calls = 0
+
+    def look(self, layer: nn.Linear) -> int | None:
+        """The number of terms for the ridges of `layer`; None where too many would be needed."""
+        if torch.compiler.is_compiling():
+            return self.terms
+        version = weights_version([layer.weight, layer.bias])
+        training = torch.is_grad_enabled() and layer.weight.requires_grad
+        due = self.version == -1 or self.calls >= self.EVERY or not training
+        self.calls += 1
+        if version is None or (due and version != self.version):
+            self.terms = terms_needed(Ridge.of(layer), self.tolerance * (self.MARGIN if training else 1.0))
+            self.version, self.calls = -1 if version is None else version, 0
+        return self.terms
+
+
+class KernelCache:
+    """What depends on weights and points but not on the data, computed once while no gradient is wanted."""
+
+    def __init__(self) -> None:
+        self.key: Any = None
+        self.value: Any = None
+
+    def get(self, parameters: list[Tensor], cell: Cell, label: Any, make: Callable[[], T]) -> T:
+        """`make()`, or what it returned before for the same weights, points and label."""
+        version = None if torch.compiler.is_compiling() else weights_version(parameters)
+        if torch.is_grad_enabled() or version is None:
+            return make()
+        key = (version, label, cell, cell.weights.dtype, cell.weights.device)
+        if key != self.key:
+            self.value, self.key = make(), key
+        return self.value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> KernelCache:
+        return KernelCache()
+
+    def __reduce__(self) -> tuple[type[KernelCache], tuple[()]]:
+        return KernelCache, ()
+
+
+def weights_version(parameters: list[Tensor]) -> int | None:
+    """A number that changes whenever a weight is written to; None where the engine does not count."""
+    if any(parameter.is_inference() for parameter in parameters):
+        return None
+    return hash(tuple((id(parameter), parameter.data_ptr(), parameter._version) for parameter in parameters))

@@ -1,0 +1,94 @@
+"""The spectral convolution of FNO, on one cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
+from mondrian.quadrature import Cell
+
+
+@dataclass(frozen=True)
+class Spectral(OperatorSpec):
+    """A convolution on the cell, closed to a ring, with `modes` frequencies an axis and a complex matrix for each.
+
+    >>> sum(p.numel() for p in Spectral(modes=8).build(64, 192, bias=False).parameters())
+    983232
+    """
+
+    modes: int = 8
+    skip: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(modes=self.modes)
+
+    def build(self, in_channels: int, out_channels: int, *, dim: int = 2, bias: bool = True) -> SubdomainOperator:
+        return SpectralOperator(self, in_channels, out_channels, dim=dim, bias=bias)
+
+
+class SpectralOperator(SubdomainOperator):
+    r"""$(Iv)(x) = \sum_k c_k \operatorname{Re}\bigl[ e^{i\pi k x} W_k \int e^{-i\pi k y} v(y)\,dy \bigr] + S v(x) + b$ on $[-1, 1]^d$.
+
+    The frequencies are FNO's: `modes` of both signs along every axis but the last, $0 \dots$ `modes // 2` along the
+    last, where $c_k = 2$ stands for the conjugate half. A frequency that the points cannot tell from another,
+    $2|k| \ge n$, is left out: so the operator is the same at every resolution that sees the function. Like
+    FNO's layer it has a bias of its own, besides the one that the feed-forward form adds.
+    """
+
+    frequencies: Tensor
+
+    def __init__(self, spec: Spectral, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
+        super().__init__(in_channels, out_channels, bias=bias)
+        both = range(-(spec.modes // 2), spec.modes - spec.modes // 2)
+        frequencies = list(product(*[both] * (dim - 1), range(spec.modes // 2 + 1)))
+        self.register_buffer("frequencies", torch.tensor(frequencies), persistent=False)
+        scale = (2 / (in_channels + out_channels)) ** 0.5
+        self.weight = nn.Parameter(scale * torch.randn(len(frequencies), 2, in_channels, out_channels))
+        self.offset = nn.Parameter(torch.zeros(out_channels))
+        self.skip = nn.Linear(in_channels, out_channels) if spec.skip else None
+
+    def visible(self, cell: Cell) -> Int[Tensor, " mode"]:
+        """The frequencies that the points of the cell tell apart."""
+        kept = [all(2 * abs(k) < n for k, n in zip(mode, cell.points, strict=True)) for mode in self._modes()]
+        return torch.tensor([index for index, keep in enumerate(kept) if keep], device=self.weight.device)
+
+    def definition(
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
+    ) -> Float[Tensor, "batch cell channel_out point"]:
+        index = self.visible(cell)
+        phase = torch.pi * cell.coordinates @ self.frequencies[index].to(v.dtype).mT  # point mode
+        wave = torch.polar(torch.ones_like(phase), phase)
+        weight = torch.complex(self.weight[index, 0], self.weight[index, 1])
+        transformed = torch.einsum("y,yk,bciy->bcik", cell.weights.to(wave.dtype), wave.conj(), v.to(wave.dtype))
+        twice = torch.where(self.frequencies[index, -1] == 0, 1.0, 2.0).to(v.dtype)
+        u = torch.einsum("k,xk,kio,bcik->bcox", twice.to(wave.dtype), wave, weight, transformed).real
+        u = self.add_bias(u + self.offset[:, None])
+        return u if self.skip is None else u + self.skip(v.mT).mT
+
+    def evaluate(
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
+    ) -> Float[Tensor, "batch cell channel_out point"]:
+        index = self.visible(cell)
+        n, modes, rows = cell.size, len(index), v.flatten(0, 1)
+        phase = torch.pi * cell.coordinates @ self.frequencies[index].to(v.dtype).mT
+        cos, sin = phase.cos(), phase.sin()
+        analysis = torch.cat([cos, -sin], dim=1) * cell.weights[:, None]
+        twice = torch.where(self.frequencies[index, -1] == 0, 1.0, 2.0).to(v.dtype)
+        synthesis = torch.cat([cos * twice, -sin * twice], dim=1)
+        real, imaginary = self.weight[index].unbind(dim=1)  # mode in out
+        product = torch.cat([torch.cat([real, imaginary], dim=2), torch.cat([-imaginary, real], dim=2)], dim=1)
+        transformed = (rows.reshape(-1, n) @ analysis).view(-1, self.in_channels, 2, modes)
+        by_mode = transformed.permute(3, 0, 2, 1).reshape(modes, -1, 2 * self.in_channels)
+        mixed = torch.bmm(by_mode, product).view(modes, -1, 2, self.out_channels).permute(1, 3, 2, 0)
+        u = (mixed.reshape(-1, 2 * modes) @ synthesis.mT).view(*v.shape[:2], self.out_channels, n)
+        u = self.add_bias(u + self.offset[:, None])
+        return u if self.skip is None else u + self.skip(v.mT).mT
+
+    def _modes(self) -> list[list[int]]:
+        return self.frequencies.tolist()

@@ -1,0 +1,145 @@
+"""Rules that integrate over a cell from its cell-centred points, each with its declared order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mondrian.spec import Spec
+
+
+@dataclass(frozen=True)
+class Quadrature(Spec):
+    r"""A rule $\int_0^1 f \approx \sum_j w_j f((j + \tfrac12)/n)$ with positive weights that sum to one.
+
+    On a box it is the product of the rule along each axis; the measure of the box is one.
+    """
+
+    @property
+    def order(self) -> int:
+        """The power of `1 / n` with which the error on smooth functions falls."""
+        raise NotImplementedError
+
+    def axis_weights(self, points: int) -> NDArray[np.float64]:
+        """The weights along one axis."""
+        raise NotImplementedError
+
+    def weights(self, points: tuple[int, ...]) -> Float64[Tensor, " point"]:
+        """The weights of a box, its points flattened in axis order.
+
+        >>> Midpoint().weights((2, 2))
+        tensor([0.2500, 0.2500, 0.2500, 0.2500], dtype=torch.float64)
+        """
+        product = torch.ones(1, dtype=torch.float64)
+        for n in points:
+            product = torch.outer(product, torch.tensor(self.axis_weights(n).tolist(), dtype=torch.float64)).flatten()
+        return product
+
+
+@dataclass(frozen=True)
+class Midpoint(Quadrature):
+    """Equal weights, second order."""
+
+    @property
+    def order(self) -> int:
+        return 2
+
+    def axis_weights(self, points: int) -> NDArray[np.float64]:
+        return np.full(points, 1 / points)
+
+
+@dataclass(frozen=True)
+class EndCorrected(Quadrature):
+    r"""The midpoint rule with the first terms of its Euler-Maclaurin error taken off at both ends.
+
+    $$\int_0^1 f = h \sum_j f(x_j) + \tfrac{h^2}{24} [f']_0^1 - \tfrac{7 h^4}{5760} [f''']_0^1 + O(h^6)$$
+
+    With one term the rule is of fourth order, with two of sixth. The derivatives at the ends are one-sided
+    differences of the nearest `order - 1` points.
+
+    >>> 24 * 8 * EndCorrected(terms=1).axis_weights(8)[:4]
+    array([26., 21., 25., 24.])
+    """
+
+    terms: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.terms not in (1, 2):
+            raise ValueError(f"terms={self.terms} is not available; needed 1 (fourth order) or 2 (sixth order)")
+
+    @property
+    def order(self) -> int:
+        return 2 + 2 * self.terms
+
+    def axis_weights(self, points: int) -> NDArray[np.float64]:
+        stencil = self.order - 1
+        if points < stencil:
+            raise ValueError(f"points={points} an axis are too few for terms={self.terms}; needed at least {stencil}")
+        factors = {1: 1 / 24, 3: -7 / 5760}
+        correction = np.zeros(stencil)
+        for degree in (1, 3)[: self.terms]:
+            correction += factors[degree] * _end_derivative(stencil, degree)
+        weights = np.ones(points)
+        weights[:stencil] -= correction
+        weights[points - stencil :] -= correction[::-1]  # the mirror image: an odd derivative changes its sign
+        return weights / points
+
+
+def _end_derivative(points: int, degree: int) -> NDArray[np.float64]:
+    """Coefficients of the derivative at 0 from the values at 1/2, 3/2, ..., in units of the spacing."""
+    places = np.arange(points) + 0.5
+    moments = np.zeros(points)
+    moments[degree] = math.factorial(degree)
+    return np.linalg.solve(np.vander(places, increasing=True).T, moments)
+
+
+@dataclass(frozen=True)
+class Cell:
+    r"""The reference cell $[-1, 1]^d$ of a decomposition: its points, flattened, and the rule on them.
+
+    `coordinates` is `(point, axis)`, `weights` is `(point)` and sums to one. Two cells are equal if they have the
+    same points and rule.
+
+    >>> Cell.build((2,), Midpoint()).coordinates
+    tensor([[-0.5000],
+            [ 0.5000]])
+    """
+
+    points: tuple[int, ...]
+    quadrature: Quadrature
+    coordinates: Float[Tensor, "point axis"] = field(compare=False, repr=False)
+    weights: Float[Tensor, " point"] = field(compare=False, repr=False)
+
+    @staticmethod
+    def build(
+        points: tuple[int, ...],
+        quadrature: Quadrature,
+        *,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Cell:
+        """The cell with these points an axis; its tensors are made in float64 and cast."""
+        dtype = dtype or torch.get_default_dtype()
+        axes = [(2 * torch.arange(n, dtype=torch.float64, device=device) + 1) / n - 1 for n in points]
+        coordinates = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(points))
+        weights = quadrature.weights(points).to(device)
+        return Cell(points, quadrature, coordinates.to(dtype), weights.to(dtype))
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return math.prod(self.points)
+
+    def split(self, parts: tuple[int, ...]) -> Cell:
+        """One of the equal boxes into which `parts` cuts the cell, as a cell of its own."""
+        if len(parts) != len(self.points) or any(n % k for n, k in zip(self.points, parts, strict=True)):
+            raise ValueError(f"parts={parts} must divide the {self.points} points of a cell")
+        inner = tuple(n // k for n, k in zip(self.points, parts, strict=True))
+        return Cell.build(inner, self.quadrature, dtype=self.weights.dtype, device=self.weights.device)

@@ -1,0 +1,46 @@
+"""Recipes: named experiments under `conf/experiment`, and the models that they describe."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from hydra import compose, initialize_config_module
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+from mondrian.artefact import OperatorModel
+
+
+def recipe_names() -> list[str]:
+    """All recipes, such as `allen_cahn/vit_mo`."""
+    return sorted(_names(files("mondrian.conf") / "experiment", ""))
+
+
+def recipe(name: str, *overrides: str) -> DictConfig:
+    """The configuration of a recipe, with Hydra's overrides applied."""
+    if name not in recipe_names():
+        family = [other for other in recipe_names() if other.split("/")[0] == name.split("/")[0]]
+        raise ValueError(f"no recipe {name!r}; needed one of {', '.join(family or recipe_names())}")
+    with initialize_config_module("mondrian.conf", version_base="1.3"):
+        return compose("recipe", overrides=[f"experiment={name}", *overrides])
+
+
+def build(name: str, *overrides: str) -> OperatorModel:
+    """The untrained model of a recipe.
+
+    >>> model = build("allen_cahn/vit_attention", "model.n_layers=2")
+    >>> model.spec.n_layers
+    2
+    """
+    return instantiate(recipe(name, *overrides).model, _convert_="all")
+
+
+def _names(folder: Traversable, prefix: str) -> list[str]:
+    names = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            names += _names(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".yaml") and entry.name != "base.yaml":
+            names.append(prefix + entry.name.removesuffix(".yaml"))
+    return names
