@@ -1,4 +1,4 @@
-"""A model in a folder: `config.json` says what it is, `model.safetensors` holds its weights. Nothing in it runs code."""
+"""A model in a folder: `config.json` says what it is, `model.safetensors` holds its weights. Neither can run code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ class OperatorModel(nn.Module):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()})
-        config = {"format": FORMAT, "weights_sha256": hashlib.sha256(weights).hexdigest(), "model": self.spec.to_json()}
+        config = {
+            "format": FORMAT,
+            "weights_sha256": hashlib.sha256(weights).hexdigest(),
+            "model": self.spec.to_json(),
+        }
         write_atomically(folder / WEIGHTS, weights)
         write_atomically(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
 

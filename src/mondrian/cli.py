@@ -36,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"mondrian {name}: stopped", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError, HydraException, OmegaConfBaseException) as error:
         if os.environ.get("MONDRIAN_DEBUG") == "1":
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -22,8 +23,13 @@ def recipe(name: str, *overrides: str) -> DictConfig:
     if name not in recipe_names():
         family = [other for other in recipe_names() if other.split("/")[0] == name.split("/")[0]]
         raise ValueError(f"no recipe {name!r}; needed one of {', '.join(family or recipe_names())}")
+    return recipes([name], *overrides)[name]
+
+
+def recipes(names: Iterable[str], *overrides: str) -> dict[str, DictConfig]:
+    """The configurations of several recipes, composed together: setting Hydra up is the slow part."""
     with initialize_config_module("mondrian.conf", version_base="1.3"):
-        return compose("recipe", overrides=[f"experiment={name}", *overrides])
+        return {name: compose("recipe", overrides=[f"experiment={name}", *overrides]) for name in names}
 
 
 def build(name: str, *overrides: str) -> OperatorModel:

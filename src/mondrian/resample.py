@@ -45,7 +45,9 @@ def lagrange_matrix(
     return matrix.scatter_add(1, stencil % count, weights)
 
 
-def apply_along(u: Float[Tensor, "..."], matrix: Float[Tensor, "target source"], axis: int) -> Float[Tensor, "..."]:
+def apply_along(
+    u: Float[Tensor, "*shape"], matrix: Float[Tensor, "target source"], axis: int
+) -> Float[Tensor, "*moved"]:
     """Multiply `matrix` onto one axis of `u`."""
     moved = u.movedim(axis, -1)
     return torch.matmul(moved, matrix.to(dtype=u.dtype, device=u.device).mT).movedim(-1, axis)

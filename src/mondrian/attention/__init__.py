@@ -1,7 +1,12 @@
 """Attention between subdomains: patterns, positions, and the layer that puts them to work."""
 
 from mondrian.attention.layer import FunctionAttention
-from mondrian.attention.patterns import AttentionSpec, GlobalAttention, NeighborhoodAttention, WindowedAttention
+from mondrian.attention.patterns import (
+    AttentionSpec,
+    GlobalAttention,
+    NeighborhoodAttention,
+    WindowedAttention,
+)
 from mondrian.attention.position import LearnedPosition, Position, RelativeBias, Rotary
 
 __all__ = [

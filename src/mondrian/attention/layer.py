@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -18,15 +17,21 @@ from mondrian.quadrature import Cell
 class FunctionAttention(nn.Module):
     r"""Attention with the $L_2$ inner product of functions as score.
 
-    $$u_i(x) = I_O \Bigl[\sum_j \operatorname{softmax}_j\Bigl(\tau \int q_i(y) \cdot k_j(y)\,dy + B_{ij}\Bigr)\, v_j\Bigr](x),
-    \qquad (q_i, k_i, v_i) = I_{QKV} u_i$$
+    $$(q_i, k_i, v_i) = I_{QKV} u_i, \qquad
+    u_i \leftarrow I_O \sum_j \operatorname{softmax}_j\Bigl(\tau \int q_i(y) \cdot k_j(y)\,dy + B_{ij}\Bigr)\, v_j$$
 
     The integral is the mean over the cell, $\tau = (\text{channels a head})^{-1/2}$. Heads split the channels, the
     cell (each part has the unit measure again), or both.
     """
 
     def __init__(
-        self, channels: int, spec: AttentionSpec, operator: OperatorSpec, *, dim: int, positions: tuple[Position, ...] = ()
+        self,
+        channels: int,
+        spec: AttentionSpec,
+        operator: OperatorSpec,
+        *,
+        dim: int,
+        positions: tuple[Position, ...] = (),
     ) -> None:
         super().__init__()
         if channels % spec.n_heads:

@@ -76,7 +76,9 @@ class AttentionSpec(Spec):
             score = score + bias(lattice.offsets(q.device), lattice.reach)
         return torch.softmax(self.hide(score, lattice), dim=-1) @ v
 
-    def hide(self, score: Float[Tensor, "batch head cell cell"], lattice: Lattice) -> Float[Tensor, "batch head cell cell"]:
+    def hide(
+        self, score: Float[Tensor, "batch head cell cell"], lattice: Lattice
+    ) -> Float[Tensor, "batch head cell cell"]:
         """Take what is not seen out of the softmax."""
         return score.masked_fill(~self.sees(lattice, score.device), -torch.inf)
 
@@ -117,7 +119,9 @@ class WindowedAttention(AttentionSpec):
 
     def check(self, lattice: Lattice) -> None:
         if len(self.window) != len(lattice.counts):
-            raise ValueError(f"window={self.window} has {len(self.window)} axes; the decomposition {len(lattice.counts)}")
+            raise ValueError(
+                f"window={self.window} has {len(self.window)} axes; the decomposition {len(lattice.counts)}"
+            )
         for w, count, ring in zip(self.window, lattice.counts, lattice.periodic, strict=True):
             if w > count:
                 raise ValueError(f"window={self.window} is larger than the {lattice.counts} subdomains")
@@ -195,7 +199,9 @@ class NeighborhoodAttention(AttentionSpec):
     def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
         return lattice.near(self.radius, device)
 
-    def hide(self, score: Float[Tensor, "batch head cell cell"], lattice: Lattice) -> Float[Tensor, "batch head cell cell"]:
+    def hide(
+        self, score: Float[Tensor, "batch head cell cell"], lattice: Lattice
+    ) -> Float[Tensor, "batch head cell cell"]:
         far = ~self.sees(lattice, score.device)
         return score.masked_fill(far, 0.0 if self.zero_far else -torch.inf)
 

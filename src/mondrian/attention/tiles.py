@@ -76,7 +76,9 @@ def halo_places(
 
 
 def gather_halo(
-    u: Shaped[Tensor, "batch head cell feature"], counts: tuple[int, ...], places: list[Int[Tensor, "tile key"]]
+    u: Shaped[Tensor, "batch head cell feature"],
+    counts: tuple[int, ...],
+    places: list[Int[Tensor, "tile key"]],
 ) -> Shaped[Tensor, "batch group_head key feature"]:
     """The cells at `places`, grouped like the tiles."""
     dim = len(counts)

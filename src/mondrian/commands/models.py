@@ -10,10 +10,13 @@ A recipe's model in Python:  mondrian.build("allen_cahn/vit_mo")
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig
 
-from mondrian.recipes import build, recipe, recipe_names
+from mondrian.recipes import recipe_names, recipes
 
 
 def run(arguments: list[str]) -> None:
@@ -25,7 +28,7 @@ def run(arguments: list[str]) -> None:
     names = [name for name in recipe_names() if all(word in name for word in words)]
     if not names:
         raise ValueError(f"no recipe contains {' and '.join(map(repr, words))}")
-    rows = [describe(name) for name in names]
+    rows = [describe(name, config.model) for name, config in recipes(names).items()]
     if "--json" in arguments:
         print(json.dumps(rows, indent=2))
         return
@@ -33,14 +36,14 @@ def run(arguments: list[str]) -> None:
     print(f"{'recipe':<{width}}  {'parameters':>10}  {'width':>5}  {'subdomains':<10}  operator")
     for row in rows:
         counts = " x ".join(map(str, row["subdomains"]))
-        print(f"{row['name']:<{width}}  {row['parameters']:>10,}  {row['hidden_channels']:>5}  {counts:<10}  {row['operator']}")
+        start = f"{row['name']:<{width}}  {row['parameters']:>10,}  {row['hidden_channels']:>5}"
+        print(f"{start}  {counts:<10}  {row['operator']}")
 
 
-def describe(name: str) -> dict[str, object]:
+def describe(name: str, model: DictConfig) -> dict[str, Any]:
     """Name, parameter count and main settings of a recipe; its model is never filled with numbers."""
-    model = recipe(name).model
     with torch.device("meta"):
-        parameters = sum(parameter.numel() for parameter in build(name).parameters())
+        parameters = sum(parameter.numel() for parameter in instantiate(model, _convert_="all").parameters())
     return {
         "name": name,
         "parameters": parameters,

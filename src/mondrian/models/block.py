@@ -26,10 +26,16 @@ class CellNorm(nn.GroupNorm):
 
 
 class Block(nn.Module):
-    r"""$v \leftarrow v + A(\operatorname{norm} v)$, then $v \leftarrow v + F(\operatorname{norm} v)$: attention and feed-forward."""
+    r"""Attention and feed-forward, each on the normalised function and added to it: $v + A(Nv)$, then $v + F(Nv)$."""
 
     def __init__(
-        self, channels: int, attention: AttentionSpec, operator: OperatorSpec, *, dim: int, positions: tuple[Position, ...]
+        self,
+        channels: int,
+        attention: AttentionSpec,
+        operator: OperatorSpec,
+        *,
+        dim: int,
+        positions: tuple[Position, ...],
     ) -> None:
         super().__init__()
         self.attention_norm = CellNorm(channels)

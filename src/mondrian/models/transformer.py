@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -85,7 +84,8 @@ class TransformerOperator(OperatorModel):
     Lift, position, blocks, projection; lift and projection are feed-forward operators on the subdomains too. Takes
     `(batch, in_channels, *space)` to `(batch, out_channels, *space)` at any resolution that the cuts divide.
 
-    >>> model = TransformerOperator(TransformerSpec(in_channels=2, out_channels=1, hidden_channels=16, subdomains=(4, 4)))
+    >>> import torch
+    >>> model = TransformerSpec(in_channels=2, out_channels=1, hidden_channels=16, subdomains=(4, 4)).build()
     >>> model(torch.zeros(1, 2, 32, 32)).shape
     torch.Size([1, 1, 32, 32])
     >>> model(torch.zeros(1, 2, 64, 16)).shape

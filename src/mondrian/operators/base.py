@@ -48,7 +48,9 @@ class SubdomainOperator(nn.Module):
     ) -> Float[Tensor, "batch cell channel_out point"]:
         raise NotImplementedError
 
-    def add_bias(self, u: Float[Tensor, "batch cell channel_out point"]) -> Float[Tensor, "batch cell channel_out point"]:
+    def add_bias(
+        self, u: Float[Tensor, "batch cell channel_out point"]
+    ) -> Float[Tensor, "batch cell channel_out point"]:
         """Add the constant function $b$, if there is one."""
         return u if self.bias is None else u + self.bias[:, None]
 
@@ -60,18 +62,15 @@ class SubdomainOperator(nn.Module):
 class OperatorSpec(Spec):
     """Describes a subdomain operator; `build` makes it for given channels and dimension."""
 
-    def build(
-        self, in_channels: int, out_channels: int, *, dim: int = 2, bias: bool = True
-    ) -> SubdomainOperator:
+    def build(self, in_channels: int, out_channels: int, *, dim: int = 2, bias: bool = True) -> SubdomainOperator:
         """The linear form, as used for queries, keys, values and output."""
         raise NotImplementedError
 
-    def feed_forward(
-        self, in_channels: int, hidden_channels: int, out_channels: int, *, dim: int = 2
-    ) -> nn.Module:
+    def feed_forward(self, in_channels: int, hidden_channels: int, out_channels: int, *, dim: int = 2) -> nn.Module:
         """The feed-forward form $I_2[\\mathrm{gelu}(I_1 v + b_1)] + b_2$."""
         return FeedForward(
-            self.build(in_channels, hidden_channels, dim=dim), self.build(hidden_channels, out_channels, dim=dim)
+            self.build(in_channels, hidden_channels, dim=dim),
+            self.build(hidden_channels, out_channels, dim=dim),
         )
 
 
@@ -100,5 +99,5 @@ def use_definitions(model: nn.Module, plain: bool = True) -> nn.Module:
     """Make every part of `model` that has a plain definition run it: the reference for tests and benchmarks."""
     for module in model.modules():
         if hasattr(module, "plain"):
-            module.plain = plain
+            setattr(module, "plain", plain)  # noqa: B010 -- nn.Module types its attributes as tensors and modules
     return model

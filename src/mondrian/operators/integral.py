@@ -37,7 +37,9 @@ class Integral(OperatorSpec):
 
 
 class IntegralOperator(RidgeOperator):
-    r"""$(Iv)(x) = \int \kappa(x, y)\, v(y)\, dy + b$, with $\kappa(x, y) = W_2 \operatorname{gelu}(W_1 [x; y] + b_1) + b_2$.
+    r"""$(Iv)(x) = \int \kappa(x, y)\, v(y)\, dy + b$ with a network for a kernel.
+
+    $$\kappa(x, y) = W_2 \operatorname{gelu}(W_1 [x; y] + b_1) + b_2 \in R^{\mathrm{in} \times \mathrm{out}}$$
 
     The coordinates of the cell run over $[-1, 1]$.
     """
@@ -48,8 +50,8 @@ class IntegralOperator(RidgeOperator):
         self.second = nn.Linear(spec.hidden, in_channels * out_channels)
         self.skip = None
         with torch.no_grad():  # a sum over the input channels, like any linear layer's
-            self.second.weight /= in_channels**0.5
-            self.second.bias /= in_channels**0.5
+            self.second.weight.div_(in_channels**0.5)
+            self.second.bias.div_(in_channels**0.5)
 
     def matrices(self) -> tuple[Tensor, Tensor]:
         shape = (self.in_channels, self.out_channels)

@@ -68,9 +68,12 @@ class InterpolatingOperator(SubdomainOperator):
             at_nodes = at_nodes + self.bias.repeat_interleave(hats.shape[1])
         u = (at_nodes.view(-1, hats.shape[1]) @ hats.mT).view(-1, self.out_channels, n)
         if self.skip is not None:
-            u = u + torch.addmm(self.skip.bias, rows.mT.reshape(-1, self.in_channels), self.skip.weight.mT).view(
-                -1, n, self.out_channels
-            ).mT
+            u = (
+                u
+                + torch.addmm(self.skip.bias, rows.mT.reshape(-1, self.in_channels), self.skip.weight.mT)
+                .view(-1, n, self.out_channels)
+                .mT
+            )
         return u.view(*v.shape[:2], self.out_channels, n)
 
 

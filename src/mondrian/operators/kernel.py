@@ -35,7 +35,9 @@ class RidgeOperator(SubdomainOperator):
     first: nn.Linear
     skip: nn.Linear | None
 
-    def matrices(self) -> tuple[Float[Tensor, "hidden in_channels out_channels"], Float[Tensor, "in_channels out_channels"]]:
+    def matrices(
+        self,
+    ) -> tuple[Float[Tensor, "hidden in_channels out_channels"], Float[Tensor, "in_channels out_channels"]]:
         """$A_h$ and $A_0$."""
         raise NotImplementedError
 
@@ -63,7 +65,7 @@ class RidgeOperator(SubdomainOperator):
     def choose(self, rows: int, cell: Cell) -> Evaluation:
         """The evaluation with the least estimated work, counted in multiply-adds of a large matrix product."""
         n, hidden, i, o = cell.size, self.first.out_features, self.in_channels, self.out_channels
-        costs = {
+        costs: dict[Evaluation, float] = {
             Evaluation.DENSE: rows * i * o * n * n + (hidden + 8) * i * o * n * n,
             Evaluation.COLLAPSED: 1.2 * rows * hidden * n * (min(i, o) * n + i * o) + 8 * rows * hidden * n * i,
         }
@@ -94,7 +96,9 @@ class RidgeOperator(SubdomainOperator):
         kernel = torch.cat(mixing).mT @ torch.cat(functions).flatten(1)
         return kernel.view(i, o, n, n).transpose(1, 2).reshape(i * n, o * n)
 
-    def _collapsed(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def _collapsed(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell
+    ) -> Float[Tensor, "row channel_out point"]:
         n, i, o = cell.size, self.in_channels, self.out_channels
         x = cell.coordinates
         ridges = self._kept(
@@ -109,11 +113,15 @@ class RidgeOperator(SubdomainOperator):
             u = (mixed.reshape(-1, self.first.out_features * n) @ ridges.reshape(-1, n)).view(-1, o, n)
         return self._finish(u, v, (v @ cell.weights) @ mean)
 
-    def _separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def _separated(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell
+    ) -> Float[Tensor, "row channel_out point"]:
         n, i, o = cell.size, self.in_channels, self.out_channels
         terms = self.terms.look(self.first)
         if terms is None:
-            raise ValueError(f"the kernel cannot be separated to tolerance={self.terms.tolerance}: its weights are too large")
+            raise ValueError(
+                f"the kernel cannot be separated to tolerance={self.terms.tolerance}: its weights are too large"
+            )
 
         def expand() -> tuple[Tensor, Separation, tuple[Tensor, Tensor]]:
             basis = legendre_basis(cell.coordinates, terms)

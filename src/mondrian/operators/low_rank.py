@@ -33,7 +33,7 @@ class LowRank(OperatorSpec):
 
 
 class LowRankOperator(SubdomainOperator):
-    r"""$(Iv)(x) = \phi(x) \int \psi(y)^T v(y)\, dy + b$, $\phi(x) \in R^{\mathrm{out} \times r}$, $\psi(y) \in R^{\mathrm{in} \times r}$.
+    r"""$(Iv)(x) = \phi(x) \int \psi(y)^T v(y)\, dy + b$ with networks for the matrices $\phi(x)$ and $\psi(y)$.
 
     The coordinates of the cell run over $[0, 1]$.
     """
@@ -41,12 +41,16 @@ class LowRankOperator(SubdomainOperator):
     def __init__(self, spec: LowRank, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
         super().__init__(in_channels, out_channels, bias=bias)
         self.rank = spec.rank
-        self.phi = nn.Sequential(nn.Linear(dim, spec.hidden), nn.GELU(), nn.Linear(spec.hidden, spec.rank * out_channels))
-        self.psi = nn.Sequential(nn.Linear(dim, spec.hidden), nn.GELU(), nn.Linear(spec.hidden, spec.rank * in_channels))
+        self.phi = nn.Sequential(
+            nn.Linear(dim, spec.hidden), nn.GELU(), nn.Linear(spec.hidden, spec.rank * out_channels)
+        )
+        self.psi = nn.Sequential(
+            nn.Linear(dim, spec.hidden), nn.GELU(), nn.Linear(spec.hidden, spec.rank * in_channels)
+        )
         self.cache = KernelCache()
         with torch.no_grad():  # a sum over the input channels, like any linear layer's
             for parameter in self.psi[2].parameters():
-                parameter /= in_channels**0.5
+                parameter.div_(in_channels**0.5)
 
     def factors(self, cell: Cell) -> tuple[Float[Tensor, "point rank out"], Float[Tensor, "point rank in"]]:
         """$\\phi$ and $\\psi$ at the points of the cell."""

@@ -35,7 +35,10 @@ class Mixture(OperatorSpec):
 
 
 class MixtureOperator(RidgeOperator):
-    r"""$(Iv)(x) = \int \sum_n C_n(x, y) M_n\, v(y)\, dy + S v(x) + b$, $C = W_2 \operatorname{gelu}(W_1 [x; y] + b_1) + b_2$."""
+    r"""$(Iv)(x) = \int \sum_n C_n(x, y) M_n\, v(y)\, dy + S v(x) + b$ with coefficients from a small network.
+
+    $$C(x, y) = W_2 \operatorname{gelu}(W_1 [x; y] + b_1) + b_2$$
+    """
 
     def __init__(self, spec: Mixture, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
         super().__init__(in_channels, out_channels, bias=bias, tolerance=spec.tolerance)
@@ -44,7 +47,7 @@ class MixtureOperator(RidgeOperator):
         self.mixed = nn.Parameter(torch.randn(spec.terms, in_channels, out_channels))
         self.skip = nn.Linear(in_channels, out_channels) if spec.skip else None
         with torch.no_grad():  # the coefficients have a variance near 0.09: the kernel's becomes 1 / (3 in_channels)
-            self.mixed *= 2 / (spec.terms * in_channels) ** 0.5
+            self.mixed.mul_(2 / (spec.terms * in_channels) ** 0.5)
 
     def matrices(self) -> tuple[Tensor, Tensor]:
         flat = self.mixed.flatten(1)

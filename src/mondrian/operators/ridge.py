@@ -18,7 +18,7 @@ from mondrian.polynomials import chebyshev, gauss_nodes, legendre_basis, total_d
 
 @dataclass(frozen=True)
 class Ridge:
-    r"""The functions $g_h(x, y) = \operatorname{gelu}(a_h \cdot x + b_h \cdot y + c_h)$ on pairs of points of the cell."""
+    r"""The functions $g_h(x, y) = \operatorname{gelu}(a_h \cdot x + b_h \cdot y + c_h)$ of two points of the cell."""
 
     a: Float[Tensor, "hidden axis"]
     b: Float[Tensor, "hidden axis"]
@@ -61,13 +61,12 @@ class Separation:
     @staticmethod
     def of(ridge: Ridge, terms: int) -> Separation:
         """Expand with `terms` polynomials along each ridge; differentiable in the ridge."""
-        like = {"dtype": ridge.a.dtype, "device": ridge.a.device}
         width_x, width_y = _width(ridge.a), _width(ridge.b)
-        nodes, transform = (tensor.to(**like) for tensor in chebyshev_transform(terms))
+        nodes, transform = (tensor.to(ridge.a) for tensor in chebyshev_transform(terms))
         s, t = width_x[:, None, None] * nodes[:, None], width_y[:, None, None] * nodes
         values = F.gelu(s + t + ridge.c[:, None, None])  # hidden p q
         coefficients = transform @ values @ transform.mT
-        places, weights = (tensor.to(**like) for tensor in gauss_nodes(ridge.dim, terms))
+        places, weights = (tensor.to(ridge.a) for tensor in gauss_nodes(ridge.dim, terms))
         basis = legendre_basis(places, terms) * weights[:, None]
         along_x = chebyshev(places @ (ridge.a / width_x[:, None]).mT, terms)  # node hidden term
         along_y = chebyshev(places @ (ridge.b / width_y[:, None]).mT, terms)

@@ -88,7 +88,7 @@ class SeparableMixtureOperator(SubdomainOperator):
     def choose(self, rows: int, cell: Cell) -> Evaluation:
         """The evaluation with the least estimated work, counted in multiply-adds of a large matrix product."""
         n, hidden, i, o = cell.size, self.first.out_features, self.in_channels, self.out_channels
-        costs = {
+        costs: dict[Evaluation, float] = {
             Evaluation.DENSE: rows * i * n * (n + o) + (hidden + 8) * i * n * n,
             Evaluation.COLLAPSED: rows * i * n * (hidden * (n + 16) + o),
         }
@@ -102,14 +102,18 @@ class SeparableMixtureOperator(SubdomainOperator):
         def kernels() -> Tensor:
             x = cell.coordinates
             diagonal, mean = self.diagonal()
-            functions = torch.cat([Ridge.of(self.first)(x, x), torch.ones_like(x[None, :1, :1]).expand(1, *2 * (cell.size,))])
+            functions = torch.cat(
+                [Ridge.of(self.first)(x, x), torch.ones_like(x[None, :1, :1]).expand(1, *2 * (cell.size,))]
+            )
             mixed = torch.cat([diagonal, mean[None]]).mT @ functions.flatten(1)
             return mixed.view(-1, cell.size, cell.size) * cell.weights[:, None]
 
         kernel = self._kept(cell, Evaluation.DENSE, kernels)  # channel y x
         return self._mix(torch.bmm(v.transpose(0, 1), kernel), v)
 
-    def _collapsed(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def _collapsed(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell
+    ) -> Float[Tensor, "row channel_out point"]:
         x = cell.coordinates
         diagonal, mean = self.diagonal()
         weighted = v * cell.weights
@@ -118,10 +122,14 @@ class SeparableMixtureOperator(SubdomainOperator):
             integral = torch.addcmul(integral, weighted @ ridge, scale[:, None])
         return self._mix(integral.transpose(0, 1), v)
 
-    def _separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def _separated(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell
+    ) -> Float[Tensor, "row channel_out point"]:
         terms = self.terms.look(self.first)
         if terms is None:
-            raise ValueError(f"the kernel cannot be separated to tolerance={self.terms.tolerance}: its weights are too large")
+            raise ValueError(
+                f"the kernel cannot be separated to tolerance={self.terms.tolerance}: its weights are too large"
+            )
 
         def expand() -> tuple[Tensor, Tensor]:
             separation = Separation.of(Ridge.of(self.first), terms)

@@ -33,7 +33,9 @@ class Spectral(OperatorSpec):
 
 
 class SpectralOperator(SubdomainOperator):
-    r"""$(Iv)(x) = \sum_k c_k \operatorname{Re}\bigl[ e^{i\pi k x} W_k \int e^{-i\pi k y} v(y)\,dy \bigr] + S v(x) + b$ on $[-1, 1]^d$.
+    r"""$(Iv)(x) = \sum_k c_k \operatorname{Re}[e^{i\pi k x} W_k \hat v_k] + S v(x) + b$ on the cell $[-1, 1]^d$.
+
+    $$\hat v_k = \int e^{-i\pi k y} v(y)\,dy$$
 
     The frequencies are FNO's: `modes` of both signs along every axis but the last, $0 \dots$ `modes // 2` along the
     last, where $c_k = 2$ stands for the conjugate half. A frequency that the points cannot tell from another,
