@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 
-import numpy as np
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
@@ -47,8 +46,10 @@ def legendre_basis(x: Float[Tensor, "point axis"], terms: int) -> Float[Tensor, 
 
 def gauss_nodes(dim: int, points: int) -> tuple[Float64[Tensor, "node axis"], Float64[Tensor, " node"]]:
     """Gauss-Legendre nodes on the cell and weights that sum to one: exact to degree `2 * points - 1` an axis."""
-    rule = np.polynomial.legendre.leggauss(points)
-    nodes, weights = (torch.tensor(values.tolist(), dtype=torch.float64) for values in rule)
+    index = torch.arange(1, points, dtype=torch.float64)
+    beside = index / torch.sqrt(4 * index**2 - 1)  # the recurrence of the polynomials as a symmetric matrix
+    nodes, vectors = torch.linalg.eigh(torch.diag(beside, 1) + torch.diag(beside, -1))
+    weights = vectors[0] ** 2
     places = torch.stack(torch.meshgrid(*[nodes] * dim, indexing="ij"), dim=-1).reshape(-1, dim)
     product_weights = torch.stack(torch.meshgrid(*[weights] * dim, indexing="ij"), dim=-1).reshape(-1, dim)
-    return places, product_weights.prod(dim=-1) / 2**dim
+    return places, product_weights.prod(dim=-1)

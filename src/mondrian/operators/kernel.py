@@ -79,8 +79,10 @@ class RidgeOperator(SubdomainOperator):
         kernel = self._kept(cell, Evaluation.DENSE, lambda: self._kernel_matrix(cell))
         constant = self.constant()
         if constant is None:
-            return v.flatten(1) @ kernel
-        return torch.addmm(constant.repeat_interleave(cell.size), v.flatten(1), kernel)
+            u = v.flatten(1) @ kernel
+        else:
+            u = torch.addmm(constant.repeat_interleave(cell.size), v.flatten(1), kernel)
+        return u.unflatten(1, (self.out_channels, cell.size))
 
     def _kernel_matrix(self, cell: Cell) -> Float[Tensor, "channel_in_point channel_out_point"]:
         """The operator as one matrix from `(channel, y)` to `(channel, x)`, weights and skip included."""

@@ -43,32 +43,37 @@ class SpectralOperator(SubdomainOperator):
     FNO's layer it has a bias of its own, besides the one that the feed-forward form adds.
     """
 
-    frequencies: Tensor
-
     def __init__(self, spec: Spectral, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
         super().__init__(in_channels, out_channels, bias=bias)
         both = range(-(spec.modes // 2), spec.modes - spec.modes // 2)
-        frequencies = list(product(*[both] * (dim - 1), range(spec.modes // 2 + 1)))
-        self.register_buffer("frequencies", torch.tensor(frequencies), persistent=False)
+        self.frequencies = list(product(*[both] * (dim - 1), range(spec.modes // 2 + 1)))
         scale = (2 / (in_channels + out_channels)) ** 0.5
-        self.weight = nn.Parameter(scale * torch.randn(len(frequencies), 2, in_channels, out_channels))
+        self.weight = nn.Parameter(scale * torch.randn(len(self.frequencies), 2, in_channels, out_channels))
         self.offset = nn.Parameter(torch.zeros(out_channels))
         self.skip = nn.Linear(in_channels, out_channels) if spec.skip else None
 
-    def visible(self, cell: Cell) -> Int[Tensor, " mode"]:
-        """The frequencies that the points of the cell tell apart."""
-        kept = [all(2 * abs(k) < n for k, n in zip(mode, cell.points, strict=True)) for mode in self._modes()]
-        return torch.tensor([index for index, keep in enumerate(kept) if keep], device=self.weight.device)
+    def visible(self, cell: Cell) -> list[int]:
+        """Which frequencies the points of the cell tell apart."""
+        return [
+            index
+            for index, mode in enumerate(self.frequencies)
+            if all(2 * abs(k) < n for k, n in zip(mode, cell.points, strict=True))
+        ]
+
+    def phases(self, cell: Cell) -> tuple[Float[Tensor, "point mode"], Float[Tensor, " mode"], Int[Tensor, " mode"]]:
+        """The phase $\\pi k x$ of the visible modes, their factors $c_k$, and their places in the weights."""
+        device = cell.coordinates.device
+        index = torch.tensor(self.visible(cell), device=device)
+        modes = torch.tensor(self.frequencies, dtype=cell.coordinates.dtype, device=device)[index]
+        return torch.pi * cell.coordinates @ modes.mT, torch.where(modes[:, -1] == 0, 1.0, 2.0).to(modes), index
 
     def definition(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
-        index = self.visible(cell)
-        phase = torch.pi * cell.coordinates @ self.frequencies[index].to(v.dtype).mT  # point mode
+        phase, twice, index = self.phases(cell)
         wave = torch.polar(torch.ones_like(phase), phase)
         weight = torch.complex(self.weight[index, 0], self.weight[index, 1])
         transformed = torch.einsum("y,yk,bciy->bcik", cell.weights.to(wave.dtype), wave.conj(), v.to(wave.dtype))
-        twice = torch.where(self.frequencies[index, -1] == 0, 1.0, 2.0).to(v.dtype)
         u = torch.einsum("k,xk,kio,bcik->bcox", twice.to(wave.dtype), wave, weight, transformed).real
         u = self.add_bias(u + self.offset[:, None])
         return u if self.skip is None else u + self.skip(v.mT).mT
@@ -76,12 +81,10 @@ class SpectralOperator(SubdomainOperator):
     def evaluate(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
-        index = self.visible(cell)
-        n, modes, rows = cell.size, len(index), v.flatten(0, 1)
-        phase = torch.pi * cell.coordinates @ self.frequencies[index].to(v.dtype).mT
+        phase, twice, index = self.phases(cell)
+        n, modes, rows = cell.size, phase.shape[1], v.flatten(0, 1)
         cos, sin = phase.cos(), phase.sin()
         analysis = torch.cat([cos, -sin], dim=1) * cell.weights[:, None]
-        twice = torch.where(self.frequencies[index, -1] == 0, 1.0, 2.0).to(v.dtype)
         synthesis = torch.cat([cos * twice, -sin * twice], dim=1)
         real, imaginary = self.weight[index].unbind(dim=1)  # mode in out
         product = torch.cat([torch.cat([real, imaginary], dim=2), torch.cat([-imaginary, real], dim=2)], dim=1)
@@ -91,6 +94,3 @@ class SpectralOperator(SubdomainOperator):
         u = (mixed.reshape(-1, 2 * modes) @ synthesis.mT).view(*v.shape[:2], self.out_channels, n)
         u = self.add_bias(u + self.offset[:, None])
         return u if self.skip is None else u + self.skip(v.mT).mT
-
-    def _modes(self) -> list[list[int]]:
-        return self.frequencies.tolist()

@@ -1,0 +1,215 @@
+"""What every subdomain operator promises, whatever it computes."""
+
+import copy
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from mondrian.operators import FeedForward, SubdomainOperator
+from mondrian.quadrature import Cell, EndCorrected, Midpoint, Quadrature
+from tests.operators.cases import CELLS, RIDGE, SPECS, cell_of, choose, operator, ways
+
+pytestmark = pytest.mark.usefixtures("float64")
+every_operator = pytest.mark.parametrize("name", SPECS)
+every_cell = pytest.mark.parametrize("where", CELLS)
+
+
+def gradients(u: torch.Tensor, v: torch.Tensor, built: SubdomainOperator) -> list[torch.Tensor]:
+    return list(torch.autograd.grad(u.sin().sum(), [v, *built.parameters()]))
+
+
+@every_operator
+@every_cell
+@pytest.mark.parametrize("channels", [(4, 6), (6, 2)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_fast_evaluations_agree_with_the_definition_and_so_do_their_gradients(name, where, channels, bias):
+    cell = cell_of(where)
+    built = operator(SPECS[name], channels, dim=len(cell.points), bias=bias)
+    v = torch.randn(2, 3, channels[0], cell.size, requires_grad=True)
+    expected = built.definition(v, cell)
+    slopes = gradients(expected, v, built)
+    for way in ways(built):
+        choose(built, way)
+        u = built.evaluate(v, cell)
+        torch.testing.assert_close(u, expected, rtol=1e-10, atol=1e-10)
+        for slope, true in zip(gradients(u, v, built), slopes, strict=True):
+            torch.testing.assert_close(slope, true, rtol=1e-9, atol=1e-9)
+
+
+@every_operator
+def test_it_is_linear_exactly_where_it_claims_to_be(name):
+    cell = cell_of("2-D")
+    built = operator(SPECS[name])
+    v, w = torch.randn(2, 1, 3, 4, cell.size)
+    origin = built(torch.zeros_like(v), cell)
+    together = built(2 * v - 3 * w, cell) - origin
+    apart = 2 * (built(v, cell) - origin) - 3 * (built(w, cell) - origin)
+    assert torch.allclose(together, apart, atol=1e-10) == built.linear
+
+
+@every_operator
+def test_cells_and_samples_do_not_see_each_other(name):
+    cell = cell_of("2-D")
+    built = operator(SPECS[name])
+    v = torch.randn(2, 3, 4, cell.size)
+    u = built(v, cell)
+    for sample in range(2):
+        for place in range(3):
+            alone = built(v[sample : sample + 1, place : place + 1], cell)
+            torch.testing.assert_close(u[sample : sample + 1, place : place + 1], alone, rtol=1e-10, atol=1e-10)
+
+
+@every_operator
+def test_it_reads_functions_that_lie_in_memory_in_any_order(name):
+    cell = cell_of("2-D")
+    built = operator(SPECS[name])
+    v = torch.randn(2, 3, 4, cell.size)
+    scattered = v.permute(2, 0, 3, 1).contiguous().permute(1, 3, 0, 2)
+    for way in ways(built):
+        choose(built, way)
+        torch.testing.assert_close(built(scattered, cell), built(v, cell), rtol=1e-10, atol=1e-10)
+
+
+@every_operator
+def test_no_parameter_is_without_a_gradient_where_the_points_can_see_it(name):
+    cell = Cell.build((10, 10), Midpoint())
+    built = operator(SPECS[name])
+    for way in ways(built):
+        choose(built, way)
+        built.zero_grad()
+        built(torch.randn(2, 3, 4, cell.size), cell).square().sum().backward()
+        for label, parameter in built.named_parameters():
+            assert parameter.grad is not None, (way, label)
+            assert parameter.grad.abs().amax() > 0, (way, label)
+
+
+@every_operator
+def test_the_same_seed_builds_the_same_operator(name):
+    torch.manual_seed(5)
+    first = SPECS[name].build(4, 6)
+    torch.manual_seed(5)
+    second = SPECS[name].build(4, 6)
+    for one, other in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@every_operator
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)])
+def test_lower_precisions_stay_near_the_definition_in_float64(name, dtype, tolerance):
+    built = operator(SPECS[name])
+    v = torch.randn(1, 2, 4, 16)
+    expected = built.definition(v, cell_of("2-D"))
+    low = copy.deepcopy(built).to(dtype)
+    cell = Cell.build((4, 4), Midpoint(), dtype=dtype)
+    for way in ways(low):
+        choose(low, way, tolerance=1e-5)
+        u = low(v.to(dtype), cell)
+        assert u.dtype == dtype
+        assert (u.double() - expected).abs().amax() < tolerance * expected.abs().amax(), way
+
+
+def moment(built: SubdomainOperator, points: int, rule: Quadrature) -> torch.Tensor:
+    """The mean over the cell of the output, times a smooth function, for a smooth input in one dimension."""
+    cell = Cell.build((points,), rule)
+    x = cell.coordinates[:, 0]
+    v = torch.stack([torch.sin(2 * x + 0.3), torch.exp(x), x**3, torch.cos(3 * x)])[None, None]
+    test = torch.stack([torch.ones_like(x), torch.cos(x)])
+    return torch.einsum("bcox,tx,x->ot", built(v, cell), test, cell.weights)
+
+
+@every_operator
+@pytest.mark.parametrize("rule", [Midpoint(), EndCorrected(terms=1)], ids=["midpoint", "end-corrected"])
+def test_refining_the_points_converges_at_the_order_of_the_quadrature(name, rule):
+    if name.startswith("interpolating") and rule.order > 2:
+        rule = Midpoint()  # its kernel has kinks: no rule is of higher order there
+    built = operator(SPECS[name], dim=1)
+    for way in ways(built):
+        choose(built, way, tolerance=1e-12)
+        truth = moment(built, 1024, rule)
+        errors = [(moment(built, n, rule) - truth).norm().item() for n in (8, 16, 32, 64)]
+        assert errors[-1] < (1e-3 if rule.order == 2 else 1e-5) * truth.norm()
+        orders = [math.log2(a / b) for a, b in pairwise(errors)]
+        # the fourth-order rule comes to its order from above or below, as the next term of its error has it
+        assert orders[-1] == pytest.approx(rule.order, abs=0.1 if rule.order == 2 else 0.6), (way, orders)
+
+
+@every_operator
+def test_the_quadrature_changes_the_numbers(name):
+    built = operator(SPECS[name])
+    v = torch.randn(1, 1, 4, 36)
+    rules = [Midpoint(), EndCorrected(terms=1), EndCorrected(terms=2)]
+    outputs = [built(v, Cell.build((6, 6), rule)) for rule in rules]
+    for one, other in pairwise(outputs):
+        assert (one - other).abs().amax() > 1e-4
+
+
+@every_operator
+def test_without_gradients_the_kernel_is_kept_only_as_long_as_the_weights_are(name):
+    cell = cell_of("2-D")
+    built = operator(SPECS[name])
+    v = torch.randn(1, 2, 4, cell.size)
+    optimiser = torch.optim.AdamW(built.parameters(), lr=0.05)
+    other = operator(SPECS[name]).state_dict()
+    for way in ways(built):
+        choose(built, way)
+        for change in ("nothing", "optimiser", "load"):
+            if change == "optimiser":
+                built(v, cell).square().sum().backward()
+                optimiser.step()
+            if change == "load":
+                built.load_state_dict(other)
+            for grow in (1, 2):
+                with torch.no_grad():
+                    u = built(grow * v, cell)
+                    torch.testing.assert_close(u, built.definition(grow * v, cell), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in SPECS if name != "attention"])
+def test_the_feed_forward_form_is_two_operators_with_biases_around_gelu(name):
+    cell = cell_of("2-D")
+    form = SPECS[name].feed_forward(4, 8, 3)
+    assert isinstance(form, FeedForward)
+    first, second = form.first, form.second
+    with torch.no_grad():
+        first.bias += torch.randn(8)
+        second.bias += torch.randn(3)
+    v = torch.randn(2, 3, 4, cell.size)
+    b1, b2 = first.bias, second.bias
+    first_alone, second_alone = copy.deepcopy(first), copy.deepcopy(second)
+    first_alone.bias = second_alone.bias = None
+    hidden = F.gelu(first_alone.definition(v, cell) + b1[:, None])
+    torch.testing.assert_close(form(v, cell), second_alone.definition(hidden, cell) + b2[:, None])
+
+
+def test_the_feed_forward_form_of_attention_is_attention_then_a_network_at_each_point():
+    cell = cell_of("2-D")
+    form = SPECS["attention"].feed_forward(4, 8, 3)
+    v = torch.randn(2, 3, 4, cell.size)
+    hidden = form.attention.definition(v, cell).mT
+    torch.testing.assert_close(form(v, cell), form.second(F.gelu(form.first(hidden))).mT)
+
+
+@every_operator
+@pytest.mark.parametrize("shape", [(1, 2, 5, 16), (1, 2, 4, 15)], ids=["channels", "points"])
+def test_a_wrong_shape_is_named(name, shape):
+    with pytest.raises(ValueError, match=r"v has shape .* needed \(batch, cell, 4 channels, 16 points\)"):
+        operator(SPECS[name])(torch.randn(shape), cell_of("2-D"))
+
+
+def test_sizes_below_one_are_refused_by_name():
+    for spec in SPECS.values():
+        kind = type(spec)
+        label = next(iter(spec.__dataclass_fields__))
+        with pytest.raises(ValueError, match=f"{label}=0 must be at least 1"):
+            kind(**{label: 0})
+
+
+@pytest.mark.parametrize("name", RIDGE)
+def test_the_evaluation_is_chosen_by_the_number_of_points(name):
+    built = SPECS[name].build(16, 16)
+    few, many = Cell.build((2, 2), Midpoint()), Cell.build((64, 64), Midpoint())
+    assert built.choose(2048, few).value == "dense"
+    assert built.choose(64, many).value == "separated"
