@@ -70,9 +70,7 @@ def test_splits_by_simulation_share_no_values(source: Source) -> None:
     for part in parts:
         data = WindowDataset(source, window, simulations=part)
         assert {sample["simulation"] for sample in data} == set(part)
-        seen.append(
-            {value for sample in data for key in ("x", "y") for value in sample[key].unique().tolist()}
-        )
+        seen.append({value for sample in data for key in ("x", "y") for value in sample[key].unique().tolist()})
     assert seen[0].isdisjoint(seen[1])
     assert parts == split_simulations(3, (2 / 3, 1 / 3), seed=1)
 
@@ -125,9 +123,7 @@ def test_a_pickled_dataset_and_a_subset_read_the_same(source: Source) -> None:
 def test_reading_keeps_few_files_open_and_little_in_memory(tmp_path: Path) -> None:
     for number in range(80):
         u = np.full((5, 2, 64, 64), number, np.float32)
-        data = Simulations(
-            grid=GRID.with_points((64, 64)), times=np.array([0.0, 1.0]), fields={"u": u}, scalars={}
-        )
+        data = Simulations(grid=GRID.with_points((64, 64)), times=np.array([0.0, 1.0]), fields={"u": u}, scalars={})
         write_shard(tmp_path / f"{number:03d}.hdf5", data, name="test", identity={})
     source = WellFiles(path=str(tmp_path)).open()
     size = source.fields["u"].nbytes
@@ -151,9 +147,7 @@ def test_not_a_number_is_named_by_file_key_and_shape(tmp_path: Path) -> None:
     u[2, 1, 0, 0] = np.nan
     np.save(tmp_path / "u.npy", u)
     axes = (Axis.SIMULATION, Axis.TIME, Axis.SPACE, Axis.SPACE)
-    data = WindowDataset(
-        ArrayFile(path=str(tmp_path / "u.npy"), axes=axes).open(), Window(input=("u",), target=("u",))
-    )
+    data = WindowDataset(ArrayFile(path=str(tmp_path / "u.npy"), axes=axes).open(), Window(input=("u",), target=("u",)))
     data[3]
     with pytest.raises(ValueError, match=r"u\.npy: u \(4, 3, 6, 6\) holds NaN .* simulation 2, steps 1 to 1"):
         data[4]
@@ -183,9 +177,7 @@ def test_a_file_cut_short_is_an_error(tmp_path: Path) -> None:
         ({"input": ("u",), "target": ("u",), "steps_out": 0}, "steps_out=0 must be at least 1"),
     ],
 )
-def test_windows_that_do_not_fit_are_refused(
-    source: Source, options: dict[str, object], message: str
-) -> None:
+def test_windows_that_do_not_fit_are_refused(source: Source, options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         WindowDataset(source, Window(**options))
 

@@ -232,9 +232,7 @@ def test_neuraloperator_pairs(tmp_path: Path, values: np.ndarray, channels: bool
     x, y = torch.from_numpy(values[:, 0]), torch.from_numpy(values[:, 1])
     pair = {"x": x[:, None], "y": y[:, None]} if channels else {"x": x, "y": y}
     torch.save(pair, tmp_path / "darcy_train_6.pt")
-    data = WindowDataset(
-        PairFile(path=str(tmp_path / "darcy_train_6.pt")).open(), Window(input=("x",), target=("y",))
-    )
+    data = WindowDataset(PairFile(path=str(tmp_path / "darcy_train_6.pt")).open(), Window(input=("x",), target=("y",)))
     torch.testing.assert_close(data[2]["x"], x[2:3])
     torch.testing.assert_close(data[2]["y"], y[2:3])
 
@@ -257,9 +255,7 @@ def test_neuraloperator_reads_the_pair_that_we_read(tmp_path: Path) -> None:
         test_resolutions=[16],
         encode_output=False,
     ).train_db
-    ours = WindowDataset(
-        PairFile(path=str(tmp_path / "tiny_train_16.pt")).open(), Window(input=("x",), target=("y",))
-    )
+    ours = WindowDataset(PairFile(path=str(tmp_path / "tiny_train_16.pt")).open(), Window(input=("x",), target=("y",)))
     for index in range(4):
         torch.testing.assert_close(ours[index]["x"], theirs[index]["x"])
         torch.testing.assert_close(ours[index]["y"], theirs[index]["y"])
@@ -292,9 +288,7 @@ ORDERS = [
 
 @pytest.mark.parametrize("axes", ORDERS)
 @pytest.mark.parametrize("kind", ["npy", "npz", "pt", "mat", "mat73"])
-def test_plain_arrays_in_any_order(
-    tmp_path: Path, values: np.ndarray, kind: str, axes: tuple[Axis, ...]
-) -> None:
+def test_plain_arrays_in_any_order(tmp_path: Path, values: np.ndarray, kind: str, axes: tuple[Axis, ...]) -> None:
     spaces = iter((2, 3))
     order = [{Axis.SIMULATION: 0, Axis.TIME: 1}.get(axis, -1) for axis in axes]
     order = [next(spaces) if number < 0 else number for number in order]
@@ -331,9 +325,7 @@ def test_channels_last(tmp_path: Path, values: np.ndarray) -> None:
 def test_plain_arrays_that_do_not_fit_are_refused(tmp_path: Path, values: np.ndarray) -> None:
     axes = (Axis.SIMULATION, Axis.SPACE)
     np.save(tmp_path / "u.npy", values)
-    with pytest.raises(
-        ValueError, match=r"u\.npy: u \(3, 5, 6, 4\) has rank 4; needed axes \(simulation, space\)"
-    ):
+    with pytest.raises(ValueError, match=r"u\.npy: u \(3, 5, 6, 4\) has rank 4; needed axes \(simulation, space\)"):
         ArrayFile(path=str(tmp_path / "u.npy"), axes=axes).open()
     with pytest.raises(ValueError, match=r"extent=\(1\.0,\) has 1 entries; .*needs 2"):
         ArrayFile(path=str(tmp_path / "u.npy"), axes=ORDERS[0], extent=(1.0,)).open()

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 Index = tuple[int | slice, ...]
+_ALL = slice(None)
 
 
 class StoredArray(ABC):
@@ -66,23 +67,24 @@ class ContiguousArray(StoredArray):
         super().__init__(file=file, key=key, shape=shape, dtype=dtype)
         self.handles = handles
         self.offset = offset
+        self._strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
     def read(self, index: Index) -> Shaped[np.ndarray, ...]:
-        numbers = next((n for n, part in enumerate(index) if not isinstance(part, int)), len(index))
-        part = index[numbers] if numbers < len(index) else slice(None)
+        start = axis = 0
+        while axis < len(index) and isinstance(number := index[axis], int):
+            start += _position(number, self.shape[axis], self) * self._strides[axis]
+            axis += 1
+        if axis == len(index):
+            return self._bytes(start, math.prod(self.shape[axis:])).reshape(self.shape[axis:])
+        part = index[axis]
         assert isinstance(part, slice)
-        rest = self.shape[numbers:]
-        low, high, step = part.indices(rest[0]) if rest else (0, 1, 1)
-        if step != 1 or high < low or any(other != slice(None) for other in index[numbers + 1 :]):
+        low, high, step = part.indices(self.shape[axis])
+        if step != 1 or high < low or any(other != _ALL for other in index[axis + 1 :]):
             return np.array(np.memmap(self.file, self.dtype, "r", self.offset, self.shape)[index])
         # Numbers, then one range, then whole axes: the part is one piece of the file.
-        start = 0
-        for number, length in zip(index[:numbers], self.shape, strict=False):
-            assert isinstance(number, int)
-            start = start * length + _position(number, length, self)
-        shape = (high - low, *rest[1:]) if rest else ()
-        start = start * rest[0] + low if rest else start
-        return self._bytes(start * math.prod(rest[1:]), math.prod(shape)).reshape(shape)
+        stride = self._strides[axis]
+        values = self._bytes(start + low * stride, (high - low) * stride)
+        return values.reshape(high - low, *self.shape[axis + 1 :])
 
     def _bytes(self, start: int, count: int) -> Shaped[np.ndarray, ...]:
         size = count * self.dtype.itemsize
@@ -169,9 +171,7 @@ def hdf5_array(handles: Handles, dataset: h5py.Dataset) -> StoredArray:
     if dataset.ndim == 0 or dataset.size * dataset.dtype.itemsize <= 2**14:
         return MemoryArray(np.asarray(dataset[()]), file=file, key=key)
     if offset is not None and native and not dataset.external:
-        return ContiguousArray(
-            handles, file=file, key=key, offset=offset, shape=dataset.shape, dtype=dataset.dtype
-        )
+        return ContiguousArray(handles, file=file, key=key, offset=offset, shape=dataset.shape, dtype=dataset.dtype)
     return ChunkedArray(handles, dataset)
 
 

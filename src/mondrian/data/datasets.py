@@ -35,10 +35,7 @@ class Batch(dict[str, Any]):
 
     def pin_memory(self) -> Batch:
         return Batch(
-            {
-                key: value.pin_memory() if isinstance(value, torch.Tensor) else value
-                for key, value in self.items()
-            }
+            {key: value.pin_memory() if isinstance(value, torch.Tensor) else value for key, value in self.items()}
         )
 
 
@@ -115,9 +112,7 @@ class WindowDataset(Dataset[Sample]):
         self.out_channels = _channels(self._target, range(1, 1 + window.steps_out))
         self._starts = (0, *accumulate(self._windows(simulation) for simulation in self.simulations))
         if not len(self):
-            raise ValueError(
-                f"{source.name}: no windows in {len(self.simulations)} simulations; needed at least one"
-            )
+            raise ValueError(f"{source.name}: no windows in {len(self.simulations)} simulations; needed at least one")
 
     @property
     def grid(self) -> Grid:
@@ -169,11 +164,11 @@ class WindowDataset(Dataset[Sample]):
             part = slice(step + ahead, step + ahead + steps)
             first, constant = 0, changing * steps
             for field in fields:
-                count = len(field.channels)
                 read = field.read(simulation, part)
+                count = read.shape[1]
                 if field.changes:
-                    by_step = values[n, : changing * steps].reshape(steps, changing, *self.source.grid.points)
-                    by_step[:, first : first + count] = read
+                    for channel in range(count):  # of all steps at once: they lie `changing` channels apart
+                        values[n, first + channel : changing * steps : changing] = read[:, channel]
                     first += count
                 else:
                     values[n, constant : constant + count] = read[0]
@@ -182,18 +177,14 @@ class WindowDataset(Dataset[Sample]):
             self._name_bad(fields, places, ahead, steps)
         return torch.from_numpy(values)
 
-    def _name_bad(
-        self, fields: tuple[Field, ...], places: list[tuple[int, int]], ahead: int, steps: int
-    ) -> None:
+    def _name_bad(self, fields: tuple[Field, ...], places: list[tuple[int, int]], ahead: int, steps: int) -> None:
         for simulation, step in places:
             for field in fields:
                 part = slice(step + ahead, step + ahead + steps)
                 if not np.isfinite(field.read(simulation, part).astype(self._numpy_dtype)).all():
                     piece, place = field.locate(simulation)
                     where = f"simulation {place}, steps {part.start} to {part.stop - 1}"
-                    raise ValueError(
-                        f"{piece.array} holds NaN or infinite values in {where}; needed finite numbers"
-                    )
+                    raise ValueError(f"{piece.array} holds NaN or infinite values in {where}; needed finite numbers")
 
 
 def collate(samples: Sequence[Sample]) -> Batch:

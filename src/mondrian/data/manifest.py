@@ -56,9 +56,7 @@ class Manifest:
 
     def __post_init__(self) -> None:
         if set(self.points) != set(self.simulations):
-            raise ValueError(
-                f"points are given for {sorted(self.points)}, simulations for {sorted(self.simulations)}"
-            )
+            raise ValueError(f"points are given for {sorted(self.points)}, simulations for {sorted(self.simulations)}")
         if self.shard_size < 1:
             raise ValueError(f"shard_size={self.shard_size} must be at least 1")
         for split, count in self.simulations.items():
@@ -118,13 +116,9 @@ class Manifest:
                 checksums=content["checksums"],
             )
         except FileNotFoundError:
-            raise FileNotFoundError(
-                f"{path} does not exist; needed a folder made by `mondrian generate`"
-            ) from None
+            raise FileNotFoundError(f"{path} does not exist; needed a folder made by `mondrian generate`") from None
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"{path} is damaged ({error!r}); needed the manifest of `mondrian generate`"
-            ) from error
+            raise ValueError(f"{path} is damaged ({error!r}); needed the manifest of `mondrian generate`") from error
 
 
 def collect(folder: Path, manifest: Manifest) -> Manifest:

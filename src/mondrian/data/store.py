@@ -55,9 +55,7 @@ class Simulations:
         needed = (len(self), len(self.times), *self.grid.points)
         for name, field in self.fields.items():
             if field.shape != needed:
-                raise ValueError(
-                    f"field {name!r} has shape {field.shape}; needed {needed}, (simulation, time, *space)"
-                )
+                raise ValueError(f"field {name!r} has shape {field.shape}; needed {needed}, (simulation, time, *space)")
         for name, scalar in self.scalars.items():
             if scalar.shape != (len(self),):
                 raise ValueError(f"scalar {name!r} has shape {scalar.shape}; needed ({len(self)},)")
@@ -75,12 +73,8 @@ class Simulations:
         return Simulations(
             grid=first.grid,
             times=first.times,
-            fields={
-                name: np.concatenate([part.fields[name] for part in everything]) for name in first.fields
-            },
-            scalars={
-                name: np.concatenate([part.scalars[name] for part in everything]) for name in first.scalars
-            },
+            fields={name: np.concatenate([part.fields[name] for part in everything]) for name in first.fields},
+            scalars={name: np.concatenate([part.scalars[name] for part in everything]) for name in first.scalars},
         )
 
 
@@ -223,9 +217,7 @@ def _fill(file: h5py.File, data: Simulations, name: str) -> None:
     dimensions.attrs["spatial_dims"] = _words(axes)
     _dataset(dimensions, "time", data.times.astype(np.float32), sample=False)
     for number, axis in enumerate(axes):
-        _dataset(
-            dimensions, axis, data.grid.axis(number).numpy().astype(np.float32), sample=False, time=False
-        )
+        _dataset(dimensions, axis, data.grid.axis(number).numpy().astype(np.float32), sample=False, time=False)
 
     conditions = file.create_group("boundary_conditions")
     for axis, points, periodic in zip(axes, data.grid.points, data.grid.periodic, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from jaxtyping import Float, Shaped
 from mondrian.data.arrays import Index, MemoryArray, StoredArray
 from mondrian.grid import Grid
 
+_ALL = slice(None)
+
 
 class Axis(StrEnum):
     """What an axis of a stored array counts. `SPACE` stands once for each axis of the domain, in order."""
@@ -24,7 +27,6 @@ class Axis(StrEnum):
     SPACE = "space"
 
 
-@dataclass(frozen=True, eq=False)
 class Piece:
     """One array that holds a field for `simulations` simulations.
 
@@ -33,42 +35,35 @@ class Piece:
     constant along it. Several `CHANNEL` axes are flattened.
     """
 
-    array: StoredArray
-    axes: tuple[Axis | int, ...]
-    dim: int
-    simulations: int
-
-    def __post_init__(self) -> None:
-        if len(self.axes) != len(self.array.shape):
-            raise ValueError(
-                f"{self.array} has rank {len(self.array.shape)}; needed axes {_names(self.axes)}"
-            )
+    def __init__(self, array: StoredArray, axes: tuple[Axis | int, ...], *, dim: int, simulations: int) -> None:
+        if len(axes) != len(array.shape):
+            raise ValueError(f"{array} has rank {len(array.shape)}; needed axes {_names(axes)}")
+        self.array, self.axes, self.dim, self.simulations = array, axes, dim, simulations
         count = self.length(Axis.SIMULATION)
-        if count not in (None, self.simulations):
-            raise ValueError(f"{self.array} holds {count} simulations; needed {self.simulations}")
+        if count not in (None, simulations):
+            raise ValueError(f"{array} holds {count} simulations; needed {simulations}")
+        channels = [size for axis, size in zip(axes, array.shape, strict=True) if axis is Axis.CHANNEL]
+        self.channels = math.prod(channels)
+        self.changes = Axis.TIME in axes
+        # What every read needs, worked out once.
+        left = [axis for axis in axes if axis is not Axis.SIMULATION]
+        order = sorted(range(len(left)), key=lambda n: _rank(left[n]))
+        self._order = None if order == list(range(len(left))) else order
+        self._shape = (self.channels, *(self.length(axis) or 1 for axis in range(dim)))
 
     def length(self, axis: Axis | int) -> int | None:
         """Length of one axis, `None` where it is left out."""
         return self.array.shape[self.axes.index(axis)] if axis in self.axes else None
 
-    @property
-    def channels(self) -> int:
-        sizes = [size for axis, size in zip(self.axes, self.array.shape, strict=True) if axis is Axis.CHANNEL]
-        return int(np.prod(sizes, dtype=int))
-
     def read(self, simulation: int, steps: slice) -> Shaped[np.ndarray, "step channel ..."]:
         """Values of some steps, `(step, channel, *space)`, with length 1 along axes that were left out."""
-        picks: dict[Axis | int, int | slice] = {Axis.SIMULATION: simulation, Axis.TIME: steps}
-        index: Index = tuple(picks.get(axis, slice(None)) for axis in self.axes)
-        values = self.array.read(index)
-        left = [axis for axis in self.axes if axis is not Axis.SIMULATION]
-        order = sorted(range(len(left)), key=lambda n: _rank(left[n]))
-        if order != list(range(len(left))):
-            values = values.transpose(order)
-        steps_read = values.shape[0] if Axis.TIME in self.axes else 1
-        return values.reshape(
-            steps_read, self.channels, *(self.length(axis) or 1 for axis in range(self.dim))
+        index: Index = tuple(
+            simulation if axis is Axis.SIMULATION else steps if axis is Axis.TIME else _ALL for axis in self.axes
         )
+        values = self.array.read(index)
+        if self._order is not None:
+            values = values.transpose(self._order)
+        return values.reshape(-1 if self.changes else 1, *self._shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,17 +78,15 @@ class Field:
         for piece in self.pieces:
             if piece.channels != len(self.channels):
                 raise ValueError(f"{piece.array} has {piece.channels} channels; needed {self.channels}")
-            if (Axis.TIME in piece.axes) != self.changes:
-                raise ValueError(
-                    f"{piece.array} and {self.pieces[0].array} must both change in time, or neither"
-                )
+            if piece.changes != self.changes:
+                raise ValueError(f"{piece.array} and {self.pieces[0].array} must both change in time, or neither")
         starts = (0, *accumulate(piece.simulations for piece in self.pieces))
         object.__setattr__(self, "_starts", starts)
 
     @property
     def changes(self) -> bool:
         """Whether the field changes in time."""
-        return Axis.TIME in self.pieces[0].axes
+        return self.pieces[0].changes
 
     @property
     def nbytes(self) -> int:
@@ -129,15 +122,11 @@ class Source:
         for field in self.fields.values():
             held = sum(piece.simulations for piece in field.pieces)
             if held != len(self.steps):
-                raise ValueError(
-                    f"{self.name}: field {field.name!r} holds {held} simulations; needed {len(self)}"
-                )
+                raise ValueError(f"{self.name}: field {field.name!r} holds {held} simulations; needed {len(self)}")
             for piece in field.pieces:
                 for axis, points in enumerate(self.grid.points):
                     if piece.length(axis) not in (None, points):
-                        raise ValueError(
-                            f"{piece.array} does not lie on the grid of {self.grid.points} points"
-                        )
+                        raise ValueError(f"{piece.array} does not lie on the grid of {self.grid.points} points")
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -176,9 +165,7 @@ def same_grid(sources: Mapping[str, Source], *, points: bool = True) -> Grid:
 def grids_agree(one: Grid, other: Grid, *, points: bool = True) -> bool:
     """Whether two grids are the same to the accuracy of float32 coordinates."""
     lengths = (*one.extent, *one.origin), (*other.extent, *other.origin)
-    close = len(one.extent) == len(other.extent) and np.allclose(
-        *lengths, rtol=1e-5, atol=1e-5 * max(one.extent)
-    )
+    close = len(one.extent) == len(other.extent) and np.allclose(*lengths, rtol=1e-5, atol=1e-5 * max(one.extent))
     return close and one.periodic == other.periodic and (not points or one.points == other.points)
 
 
@@ -201,15 +188,11 @@ def grid_from_axes(
         x = coordinates.astype(np.float64)
         h = (x[-1] - x[0]) / (len(x) - 1)
         if not h > 0 or np.abs(np.diff(x) - h).max() > 1e-3 * h:
-            raise ValueError(
-                f"{file}: {key} {coordinates.shape} is not uniform and increasing; needed a uniform grid"
-            )
+            raise ValueError(f"{file}: {key} {coordinates.shape} is not uniform and increasing; needed a uniform grid")
         # Files hold float32: what comes after seven digits is noise.
         extent.append(float(f"{h * len(x):.7g}"))
         origin.append(float(f"{x[0] - h / 2:.7g}") if abs(x[0] - h / 2) > 1e-6 * h * len(x) else 0.0)
-    return Grid(
-        extent=tuple(extent), points=tuple(len(x) for x in axes), periodic=periodic, origin=tuple(origin)
-    )
+    return Grid(extent=tuple(extent), points=tuple(len(x) for x in axes), periodic=periodic, origin=tuple(origin))
 
 
 def spatial(axes: Sequence[Axis]) -> tuple[Axis | int, ...]:
@@ -221,10 +204,8 @@ def spatial(axes: Sequence[Axis]) -> tuple[Axis | int, ...]:
 def _load(field: Field) -> Field:
     pieces = tuple(
         Piece(
-            array=MemoryArray(
-                piece.array.read((slice(None),) * len(piece.axes)), file=piece.array.file, key=piece.array.key
-            ),
-            axes=piece.axes,
+            MemoryArray(piece.array.read((slice(None),) * len(piece.axes)), file=piece.array.file, key=piece.array.key),
+            piece.axes,
             dim=piece.dim,
             simulations=piece.simulations,
         )

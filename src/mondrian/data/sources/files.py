@@ -43,13 +43,9 @@ class ArrayFile(Spec):
         object.__setattr__(self, "axes", tuple(_axis(axis) for axis in self.axes))
         for axis in (Axis.SIMULATION, Axis.TIME):
             if self.axes.count(axis) > 1:
-                raise ValueError(
-                    f"axes={[str(name) for name in self.axes]} name {axis.value!r} more than once"
-                )
+                raise ValueError(f"axes={[str(name) for name in self.axes]} name {axis.value!r} more than once")
         if Axis.SPACE not in self.axes:
-            raise ValueError(
-                f"axes={[str(name) for name in self.axes]} name no 'space'; needed one for each axis"
-            )
+            raise ValueError(f"axes={[str(name) for name in self.axes]} name no 'space'; needed one for each axis")
 
     def open(self) -> Source:
         arrays = read_arrays(Path(self.path), self.keys)
@@ -143,12 +139,8 @@ def _read_pt(path: Path) -> dict[str, Shaped[np.ndarray, ...]]:
     if isinstance(content, torch.Tensor):
         content = {"u": content}
     if not isinstance(content, dict):
-        raise ValueError(
-            f"{path} holds a {type(content).__name__}; needed a tensor or a dictionary of tensors"
-        )
-    return {
-        str(key): value.detach().numpy() for key, value in content.items() if isinstance(value, torch.Tensor)
-    }
+        raise ValueError(f"{path} holds a {type(content).__name__}; needed a tensor or a dictionary of tensors")
+    return {str(key): value.detach().numpy() for key, value in content.items() if isinstance(value, torch.Tensor)}
 
 
 def _read_mat(path: Path) -> dict[str, Shaped[np.ndarray, ...]]:
@@ -164,22 +156,17 @@ def _field(key: str, array: StoredArray, axes: tuple[Axis | int, ...]) -> Field:
         raise ValueError(f"{array} has type {array.dtype}; needed real numbers")
     dim = sum(isinstance(axis, int) for axis in axes)
     simulations = array.shape[axes.index(Axis.SIMULATION)] if Axis.SIMULATION in axes else 1
-    piece = Piece(array=array, axes=axes, dim=dim, simulations=simulations)
+    piece = Piece(array, axes, dim=dim, simulations=simulations)
     channels = tuple(f"{key}_{n}" for n in range(piece.channels)) if piece.channels > 1 else (key,)
     return Field(name=key, channels=channels, pieces=(piece,))
 
 
-def _source(
-    path: str, fields: dict[str, Field], extent: tuple[float, ...], periodic: tuple[bool, ...]
-) -> Source:
+def _source(path: str, fields: dict[str, Field], extent: tuple[float, ...], periodic: tuple[bool, ...]) -> Source:
     first = next(iter(fields.values())).pieces[0]
     points = tuple(first.length(axis) or 1 for axis in range(first.dim))
     for field in fields.values():
         piece = field.pieces[0]
-        if (
-            piece.simulations != first.simulations
-            or tuple(piece.length(a) for a in range(first.dim)) != points
-        ):
+        if piece.simulations != first.simulations or tuple(piece.length(a) for a in range(first.dim)) != points:
             raise ValueError(f"{piece.array} and {first.array} differ in simulations or in grid")
     if extent and len(extent) != first.dim:
         raise ValueError(f"extent={extent} has {len(extent)} entries; {first.array} needs {first.dim}")

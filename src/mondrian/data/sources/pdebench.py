@@ -45,18 +45,14 @@ class PDEBenchFile(Spec):
                 return self._one_array(file)
             if any(isinstance(node, h5py.Group) and "data" in node for node in file.values()):
                 return self._seeds(file)
-            raise ValueError(
-                f"{path} has keys {sorted(file)}; needed 'tensor', 'density' or groups with 'data'"
-            )
+            raise ValueError(f"{path} has keys {sorted(file)}; needed 'tensor', 'density' or groups with 'data'")
 
     def _one_array(self, file: h5py.File) -> Source:
         handles = Handles()
         states = [key for key in STATES if key in file]
         main = file[states[0]]
         if main.ndim < 3:
-            raise ValueError(
-                f"{self.path}: {states[0]} {main.shape} has rank {main.ndim}; needed (b, t, x, ...)"
-            )
+            raise ValueError(f"{self.path}: {states[0]} {main.shape} has rank {main.ndim}; needed (b, t, x, ...)")
         dim = main.ndim - 2
         simulations, steps = main.shape[:2]
         fields = {}
@@ -68,15 +64,13 @@ class PDEBenchFile(Spec):
             elif steps == 1:
                 # A solution without time: the axis of length 1 counts as a channel.
                 axes = (Axis.SIMULATION, Axis.CHANNEL, *range(dim))
-            piece = Piece(array=hdf5_array(handles, dataset), axes=axes, dim=dim, simulations=simulations)
+            piece = Piece(hdf5_array(handles, dataset), axes, dim=dim, simulations=simulations)
             fields[key] = Field(name=key, channels=(key,), pieces=(piece,))
         keys = [f"{axis}-coordinate" for axis in AXES[:dim]]
         coordinates = [np.asarray(self._dataset(file, key)) for key in keys]
         grid = grid_from_axes(coordinates, self._periodic(dim), file=self.path, keys=keys)
         # Its t-coordinate is often one longer than the data.
-        times = np.asarray(
-            file["t-coordinate"][:steps] if "t-coordinate" in file else range(steps), dtype=np.float64
-        )
+        times = np.asarray(file["t-coordinate"][:steps] if "t-coordinate" in file else range(steps), dtype=np.float64)
         return Source(name=self.path, grid=grid, fields=fields, steps=(steps,) * simulations, times=times)
 
     def _seeds(self, file: h5py.File) -> Source:
@@ -84,19 +78,15 @@ class PDEBenchFile(Spec):
         seeds = sorted(key for key, node in file.items() if isinstance(node, h5py.Group))
         shape = self._dataset(file, f"{seeds[0]}/data").shape
         if len(shape) < 3:
-            raise ValueError(
-                f"{self.path}: {seeds[0]}/data {shape} has rank {len(shape)}; needed (t, x, ..., channel)"
-            )
+            raise ValueError(f"{self.path}: {seeds[0]}/data {shape} has rank {len(shape)}; needed (t, x, ..., channel)")
         dim = len(shape) - 2
         pieces, steps = [], []
         for seed in seeds:
             dataset = self._dataset(file, f"{seed}/data")
             if dataset.shape[1:] != shape[1:]:
-                raise ValueError(
-                    f"{self.path}: {seed}/data {dataset.shape} differs from {seeds[0]}/data {shape}"
-                )
+                raise ValueError(f"{self.path}: {seed}/data {dataset.shape} differs from {seeds[0]}/data {shape}")
             axes = (Axis.TIME, *range(dim), Axis.CHANNEL)
-            pieces.append(Piece(array=hdf5_array(handles, dataset), axes=axes, dim=dim, simulations=1))
+            pieces.append(Piece(hdf5_array(handles, dataset), axes, dim=dim, simulations=1))
             steps.append(dataset.shape[0])
         channels = tuple(f"data_{n}" for n in range(shape[-1])) if shape[-1] > 1 else ("data",)
         keys = [f"{seeds[0]}/grid/{axis}" for axis in AXES[:dim]]
@@ -116,7 +106,5 @@ class PDEBenchFile(Spec):
 
     def _periodic(self, dim: int) -> tuple[bool, ...]:
         if self.periodic and len(self.periodic) != dim:
-            raise ValueError(
-                f"periodic={self.periodic} has {len(self.periodic)} entries; {self.path} needs {dim}"
-            )
+            raise ValueError(f"periodic={self.periodic} has {len(self.periodic)} entries; {self.path} needs {dim}")
         return self.periodic or (False,) * dim

@@ -40,9 +40,7 @@ class WellFiles(Spec):
         first = parts[0]
         for part in parts[1:]:
             if not grids_agree(part.grid, first.grid):
-                raise ValueError(
-                    f"{part.name} lies on {part.grid}, {first.name} on {first.grid}; needed one grid"
-                )
+                raise ValueError(f"{part.name} lies on {part.grid}, {first.name} on {first.grid}; needed one grid")
             for key in sorted(first.fields.keys() ^ part.fields.keys()):
                 lacking = part if key in first.fields else first
                 raise ValueError(f"{lacking.name} has no field {key!r}; other files of the folder have it")
@@ -55,9 +53,7 @@ class WellFiles(Spec):
             for key in first.fields
         }
         steps = tuple(count for part in parts for count in part.steps)
-        return Source(
-            name=str(files[0].parent), grid=first.grid, fields=fields, steps=steps, times=first.times
-        )
+        return Source(name=str(files[0].parent), grid=first.grid, fields=fields, steps=steps, times=first.times)
 
     def files(self) -> list[Path]:
         """The HDF5 files, after a look at the manifest if there is one."""
@@ -71,9 +67,7 @@ class WellFiles(Spec):
             folder = folder / "data" / self.split
         files = sorted(path for kind in ("*.hdf5", "*.h5") for path in folder.glob(kind))
         if not files:
-            raise FileNotFoundError(
-                f"{folder} holds no .hdf5 or .h5 file (split={self.split!r}, points={self.points})"
-            )
+            raise FileNotFoundError(f"{folder} holds no .hdf5 or .h5 file (split={self.split!r}, points={self.points})")
         return files
 
     def _resolution(self, root: Path) -> Path:
@@ -85,16 +79,12 @@ class WellFiles(Spec):
             raise ValueError(f"{root} holds split {self.split!r} at {stored}; needed points=... to pick one")
         points = self.points or stored[0]
         if points not in stored:
-            raise ValueError(
-                f"points={points} are not stored for split {self.split!r} of {root}; it has {stored}"
-            )
+            raise ValueError(f"points={points} are not stored for split {self.split!r} of {root}; it has {stored}")
         name = "x".join(map(str, points))
         wanted = f"{name}/data/{self.split}/"
         lacking = [path for path in known.missing if path.startswith(wanted)]
         if lacking:
-            raise ValueError(
-                f"{root} is unfinished: {len(lacking)} files of {wanted} are missing, first {lacking[0]}"
-            )
+            raise ValueError(f"{root} is unfinished: {len(lacking)} files of {wanted} are missing, first {lacking[0]}")
         return root / name
 
 
@@ -113,12 +103,9 @@ def _read(path: Path, handles: Handles) -> Source:
             group = _group(file, f"t{order}_fields")
             for key in _strings(_attribute(group, "field_names")):
                 dataset = _group(group, key)
-                varying = [
-                    n for n, yes in enumerate(np.atleast_1d(_attribute(dataset, "dim_varying"))) if yes
-                ]
+                varying = [n for n, yes in enumerate(np.atleast_1d(_attribute(dataset, "dim_varying"))) if yes]
                 channels = tuple(
-                    "_".join([key, "".join(index)]) if index else key
-                    for index in product(names, repeat=order)
+                    "_".join([key, "".join(index)]) if index else key for index in product(names, repeat=order)
                 )
                 axes: tuple[Axis | int, ...] = (*_leading(dataset), *varying, *(Axis.CHANNEL,) * order)
                 fields[key] = _field(key, channels, dataset, axes, handles, grid.dim, simulations)
@@ -126,9 +113,7 @@ def _read(path: Path, handles: Handles) -> Source:
         for key in _strings(_attribute(group, "field_names")):
             dataset = _group(group, key)
             fields[key] = _field(key, (key,), dataset, _leading(dataset), handles, grid.dim, simulations)
-        return Source(
-            name=str(path), grid=grid, fields=fields, steps=(times.shape[-1],) * simulations, times=times[0]
-        )
+        return Source(name=str(path), grid=grid, fields=fields, steps=(times.shape[-1],) * simulations, times=times[0])
 
 
 def _field(
@@ -143,7 +128,7 @@ def _field(
     array = hdf5_array(handles, dataset)
     if not axes and array.shape == (1,):  # the specification says float32(1), its own files hold float32()
         array = MemoryArray(array.read((0,)), file=array.file, key=array.key)
-    piece = Piece(array=array, axes=axes, dim=dim, simulations=simulations)
+    piece = Piece(array, axes, dim=dim, simulations=simulations)
     return Field(name=key, channels=channels, pieces=(piece,))
 
 

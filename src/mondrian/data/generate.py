@@ -1,0 +1,262 @@
+"""Generate a data set: in shards, on several processes, on several machines, and again after a crash."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from mondrian.data.manifest import FILE, Manifest, Shard, collect
+from mondrian.data.problems import Problem, simulation_seed
+from mondrian.data.store import Simulations, damage, read_identity, remove_partial, write_shard
+
+
+def plan(
+    problem: Problem,
+    *,
+    seed: int,
+    simulations: Mapping[str, int],
+    points: Mapping[str, Sequence[tuple[int, ...]]],
+    shard_size: int,
+) -> Manifest:
+    """What a folder is to hold: `simulations` and `points` for each split.
+
+    >>> from mondrian.data.problems import AllenCahn
+    >>> wanted = plan(
+    ...     AllenCahn(), seed=3, simulations={"train": 40}, points={"train": [(32, 32)]}, shard_size=16
+    ... )
+    >>> [shard.count for shard in wanted.shards()]
+    [16, 16, 8]
+    """
+    manifest = Manifest(
+        problem=problem,
+        seed=seed,
+        simulations=dict(simulations),
+        points={split: tuple(tuple(sizes) for sizes in sizes_of) for split, sizes_of in points.items()},
+        shard_size=shard_size,
+        version=version("mondrian"),
+    )
+    for sizes_of in manifest.points.values():
+        for sizes in sizes_of:
+            problem.check(sizes)
+    seeds = [simulation_seed(seed, split, n) for split, count in simulations.items() for n in range(count)]
+    if len(set(seeds)) != len(seeds):  # about 1 in 10^11 for the paper's data set
+        raise ValueError(f"seed={seed} gives two simulations the same seed; needed another seed")
+    return manifest
+
+
+def generate(
+    folder: Path,
+    manifest: Manifest,
+    *,
+    workers: int = 1,
+    share: tuple[int, int] = (0, 1),
+    repair: bool = False,
+    progress: bool = False,
+) -> Manifest:
+    """Make the shards that are missing, write the manifest and return it.
+
+    `share=(i, n)` makes every n-th shard from the i-th on: n machines with a common folder, or folders to be
+    merged later, need not know of each other. Shards that exist are checked; a damaged one is an error that
+    names it, or is made again with `repair`. Stop it in any way at any time: the next call goes on.
+    """
+    number, total = share
+    if not 0 <= number < total:
+        raise ValueError(f"share={number}/{total} must be one of 0/{total} to {total - 1}/{total}")
+    if workers < 1:
+        raise ValueError(f"workers={workers} must be at least 1")
+    _agree(folder, manifest)
+    mine = list(manifest.shards())[number::total]
+    missing = _missing(folder, manifest, mine, repair=repair)
+    bar = tqdm(
+        total=sum(shard.count for shard in mine),
+        initial=sum(shard.count for shard in mine) - sum(shard.count for shard in missing),
+        unit="sim",
+        desc=_problem(manifest).name,
+        disable=not progress,
+        smoothing=0.1,
+    )
+    run = _run_here if workers == 1 or len(missing) < 2 else _run_in_processes
+    with bar:
+        for done in run(folder, manifest, missing, min(workers, len(missing))):
+            bar.update(done)
+    return collect(folder, manifest)
+
+
+def make_shard(folder: Path, manifest: Manifest, shard: Shard) -> Iterator[int]:
+    """Simulate and write one shard; yields the number of simulations done since the last time."""
+    problem = _problem(manifest)
+    numbers = range(shard.first, shard.first + shard.count)
+    seeds = [simulation_seed(manifest.seed, shard.split, index) for index in numbers]
+    parts = []
+    for start in range(0, len(seeds), problem.chunk):
+        chunk = seeds[start : start + problem.chunk]
+        part = problem.simulate(chunk, shard.points)
+        _finite(part, f"{problem.name}, split {shard.split!r}, simulation {shard.first + start} and on")
+        parts.append(part)
+        yield len(chunk)
+    for sizes, file in shard.files().items():
+        remove_partial(folder / file)
+        write_shard(
+            folder / file,
+            Simulations.join(part[sizes] for part in parts),
+            name=problem.name,
+            identity=_identity(manifest, shard),
+        )
+
+
+def damaged(folder: Path, manifest: Manifest, shards: Sequence[Shard]) -> dict[str, str]:
+    """What is wrong with the files that exist, by their paths."""
+    found = {}
+    for shard in shards:
+        for file in shard.files().values():
+            path = folder / file
+            if not path.exists():
+                continue
+            problem = damage(path, manifest.checksums.get(file))
+            if problem is None:
+                identity = read_identity(path)
+                identity.pop("grid")
+                if identity != _identity(manifest, shard):
+                    problem = f"it holds other simulations: {identity}"
+            if problem is not None:
+                found[file] = problem
+    return found
+
+
+def _agree(folder: Path, manifest: Manifest) -> None:
+    if not (folder / FILE).exists():
+        manifest.save(folder)
+        return
+    there = Manifest.load(folder)
+    wanted = {"version": manifest.version, **manifest.arguments()}
+    for key, value in {"version": there.version, **there.arguments()}.items():
+        if value != wanted[key]:
+            raise ValueError(
+                f"{folder / FILE} was made with {key}={value}, now it is {wanted[key]}; "
+                "needed the same arguments, or another path"
+            )
+
+
+def _missing(folder: Path, manifest: Manifest, shards: Sequence[Shard], *, repair: bool) -> list[Shard]:
+    known = Manifest.load(folder)
+    broken = damaged(folder, known, shards)
+    if broken and not repair:
+        lines = "".join(f"\n  {folder / file}: {what}" for file, what in broken.items())
+        raise ValueError(f"{len(broken)} damaged files; add repair=true to make them again:{lines}")
+    return [
+        shard
+        for shard in shards
+        if any(file in broken or not (folder / file).exists() for file in shard.files().values())
+    ]
+
+
+def _identity(manifest: Manifest, shard: Shard) -> dict[str, Any]:
+    return {
+        "problem": manifest.problem.to_json(),
+        "seed": manifest.seed,
+        "split": shard.split,
+        "first": shard.first,
+        "count": shard.count,
+        "version": manifest.version,
+    }
+
+
+def _finite(part: Mapping[tuple[int, ...], Simulations], what: str) -> None:
+    for simulations in part.values():
+        for name, field in simulations.fields.items():
+            if not np.isfinite(field).all():
+                raise ValueError(f"{what}: {name} {field.shape} is not finite; the simulation has failed")
+
+
+def _problem(manifest: Manifest) -> Problem:
+    if not isinstance(manifest.problem, Problem):
+        raise ValueError(f"problem={manifest.problem} cannot be simulated; needed a Problem")
+    return manifest.problem
+
+
+def _run_here(folder: Path, manifest: Manifest, shards: Sequence[Shard], workers: int) -> Iterator[int]:
+    with _one_thread():
+        for shard in shards:
+            yield from make_shard(folder, manifest, shard)
+
+
+def _run_in_processes(folder: Path, manifest: Manifest, shards: Sequence[Shard], workers: int) -> Iterator[int]:
+    methods = multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    context.set_forkserver_preload([__name__])  # torch is imported once, not by every worker
+    queue = list(reversed(shards))
+    ends: dict[Connection, multiprocessing.process.BaseProcess] = {}
+    try:
+        for _ in range(workers):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs, folder, manifest), daemon=True)
+            process.start()
+            theirs.close()
+            ends[ours] = process
+            ours.send(queue.pop())
+        while ends:
+            for end in wait(list(ends)):
+                assert isinstance(end, Connection)
+                try:
+                    message = end.recv()
+                except EOFError:
+                    process = ends.pop(end)
+                    process.join()
+                    raise OSError(
+                        f"a worker ended with exit code {process.exitcode} (killed, or out of memory?); "
+                        "the shards that are written stay, start again to go on"
+                    ) from None
+                if isinstance(message, Exception):
+                    raise message
+                if message is not None:
+                    yield message
+                elif queue:
+                    end.send(queue.pop())
+                else:
+                    end.send(None)
+                    ends.pop(end).join()
+                    end.close()
+    finally:
+        for end, process in ends.items():
+            process.terminate()
+            process.join()
+            end.close()
+
+
+def _work(connection: Connection, folder: Path, manifest: Manifest) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
+    torch.set_num_threads(1)
+    try:
+        for shard in iter(connection.recv, None):
+            try:
+                for done in make_shard(folder, manifest, shard):
+                    connection.send(done)
+                connection.send(None)
+            except (BrokenPipeError, ConnectionResetError):
+                raise
+            except Exception as error:  # carried to the parent, which raises it
+                connection.send(error)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        os._exit(1)  # the parent is gone
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    # Sums of several threads are added in another order: one thread, here as in the workers.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

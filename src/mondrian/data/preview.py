@@ -1,0 +1,106 @@
+"""Pictures of a few simulations: a PNG of rows over time, and a GIF where there are frames to show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.animation import FuncAnimation, PillowWriter
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from mondrian.data.sources.base import Field, Source
+
+COLOURS = "RdBu_r"
+
+
+def write_preview(source: Source, folder: Path, *, name: str, simulations: int = 4, columns: int = 6) -> list[Path]:
+    """Pictures of the first field of a plane data set: `NAME.png`, and `NAME.gif` for more than two steps."""
+    if source.grid.dim != 2:
+        raise ValueError(f"{source.name} has {source.grid.dim} axes; pictures need 2")
+    field = next(field for field in source.fields.values() if field.changes)
+    count = min(simulations, len(source))
+    files = [folder / f"{name}.png"]
+    folder.mkdir(parents=True, exist_ok=True)
+    draw(source, field, count, columns).savefig(files[0], dpi=110)
+    if source.steps[0] > 2:
+        files.append(folder / f"{name}.gif")
+        _animate(source, field, count, files[1])
+    return files
+
+
+def draw(source: Source, field: Field, simulations: int, columns: int) -> Figure:
+    """Simulations over time in one colour scale; time runs to the right, or down where there are few steps."""
+    steps = min(source.steps[:simulations])
+    picked = np.unique(np.linspace(0, steps - 1, min(columns, steps)).round().astype(int))
+    values = [_values(field, simulation, steps)[picked] for simulation in range(simulations)]
+    scale = float(max(np.abs(row).max() for row in values))
+    down = len(picked) < simulations
+    figure, axes = _figure(len(picked), simulations) if down else _figure(simulations, len(picked))
+    for simulation, frames in enumerate(values):
+        for place, frame in enumerate(frames):
+            ax = axes[place][simulation] if down else axes[simulation][place]
+            image = _show(ax, source, frame, scale)
+    times, numbers = [f"t = {source.times[step]:.3g}" for step in picked], _numbers(source, simulations)
+    above, beside = (numbers, times) if down else (times, numbers)
+    for ax, text in zip(axes[0], above, strict=True):
+        ax.set_title(text, fontsize=9)
+    for row, text in zip(axes, beside, strict=True):
+        row[0].set_ylabel(text, fontsize=9, labelpad=6)
+    figure.colorbar(image, ax=[ax for row in axes for ax in row], pad=0.02).set_label(field.channels[0])
+    return figure
+
+
+def _animate(source: Source, field: Field, simulations: int, path: Path) -> None:
+    steps = min(source.steps[:simulations])
+    values = [_values(field, simulation, steps) for simulation in range(simulations)]
+    scale = float(max(np.abs(row).max() for row in values))
+    figure, axes = _figure(1, simulations)
+    images = [_show(ax, source, row[0], scale) for ax, row in zip(axes[0], values, strict=True)]
+
+    def frame(step: int) -> list[AxesImage]:
+        for image, row in zip(images, values, strict=True):
+            image.set_data(row[step].T)
+        axes[0][0].set_title(f"{field.channels[0]}, t = {source.times[step]:.2f}", fontsize=9, loc="left")
+        return images
+
+    partial = path.with_name(f".{path.stem}.partial.gif")
+    FuncAnimation(figure, frame, frames=steps, blit=False).save(partial, writer=PillowWriter(fps=12), dpi=70)
+    partial.replace(path)
+
+
+def _figure(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
+    # Not through pyplot: it keeps every figure in a list of its own.
+    layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.04)
+    figure = Figure(figsize=(1.6 * columns + 1.2, 1.6 * rows + 0.4), layout=layout)
+    FigureCanvasAgg(figure)
+    return figure, [list(row) for row in figure.subplots(rows, columns, squeeze=False)]
+
+
+def _show(ax: Axes, source: Source, values: Float[np.ndarray, "x y"], scale: float) -> AxesImage:
+    (x, y), (width, height) = source.grid.origin, source.grid.extent
+    ax.set_xticks([])
+    ax.set_yticks([])
+    # Axis 0 is x: to the right in the picture, so the array is turned.
+    return ax.imshow(
+        values.T, origin="lower", extent=(x, x + width, y, y + height), cmap=COLOURS, vmin=-scale, vmax=scale
+    )
+
+
+def _values(field: Field, simulation: int, steps: int) -> Float[np.ndarray, "step x y"]:
+    return field.read(simulation, slice(0, steps))[:, 0].astype(np.float32)
+
+
+def _numbers(source: Source, simulations: int) -> list[str]:
+    constant = [field for field in source.fields.values() if not field.changes]
+    numbers = [
+        {field.name: field.read(simulation, slice(0, 1)) for field in constant} for simulation in range(simulations)
+    ]
+    return [
+        "\n".join(f"{name} = {values.item():.2g}" for name, values in of_one.items() if values.size == 1)
+        for of_one in numbers
+    ]

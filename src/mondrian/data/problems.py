@@ -1,0 +1,223 @@
+"""The paper's data sets: a problem turns a seed into a simulation."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mondrian.data import restriction
+from mondrian.data.solvers import allen_cahn, navier_stokes
+from mondrian.data.store import Simulations
+from mondrian.grid import Grid
+from mondrian.spec import Spec
+
+
+@dataclass(frozen=True)
+class Restriction(Spec):
+    """How a simulation is brought to a coarser grid."""
+
+    def __call__(self, u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class BlockAverage(Restriction):
+    """The mean over the fine cells that a coarse cell covers."""
+
+    def __call__(self, u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]:
+        return restriction.block_average(u, points)
+
+
+@dataclass(frozen=True)
+class Linear(Restriction):
+    """Interpolation at the coarse points, as the paper's authors did; what is finer aliases."""
+
+    def __call__(self, u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]:
+        return restriction.linear(u, points)
+
+
+@dataclass(frozen=True)
+class FourierTruncation(Restriction):
+    """The modes that the coarse grid carries."""
+
+    def __call__(self, u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]:
+        return restriction.fourier_truncate(u, points)
+
+
+@dataclass(frozen=True)
+class Problem(Spec, ABC):
+    """A partial differential equation with random data: `seed -> simulation`, in float32.
+
+    Simulated on `grid` and restricted to the points that are asked for, because solutions of the equation on
+    coarse grids are other solutions; `native` solves on each of the grids all the same.
+    """
+
+    name: ClassVar[str]
+    chunk: ClassVar[int]  # simulations solved together; no influence on the values
+
+    grid: Grid
+    restriction: Restriction
+    native: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.grid.points:
+            raise ValueError(f"grid={self.grid} has no points; needed the points to simulate on")
+
+    @property
+    @abstractmethod
+    def times(self) -> Float[np.ndarray, " time"]:
+        """The times that are stored."""
+
+    @abstractmethod
+    def solve(
+        self, seeds: Sequence[int], grid: Grid
+    ) -> tuple[dict[str, Float[Tensor, "simulation time ..."]], dict[str, Float[np.ndarray, " simulation"]]]:
+        """The fields and scalars of simulations on one grid."""
+
+    def check(self, points: tuple[int, ...]) -> None:
+        """Raise `ValueError` where simulations cannot be stored at `points`."""
+        if len(points) != self.grid.dim:
+            raise ValueError(f"points={points} have {len(points)} entries; {self.name} needs {self.grid.dim}")
+        finer = any(n > fine for n, fine in zip(points, self.grid.points, strict=True))
+        if finer and not self.native:
+            raise ValueError(
+                f"points={points} are finer than the simulation's {self.grid.points}; "
+                "needed a finer simulation, or native=true"
+            )
+
+    def simulate(self, seeds: Sequence[int], points: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], Simulations]:
+        """Simulations at each of the resolutions; those of one seed are the same in any company."""
+        if self.native:
+            return {sizes: self._simulations(seeds, self.grid.with_points(sizes)) for sizes in points}
+        fields, scalars = self.solve(seeds, self.grid)
+        return {
+            sizes: Simulations(
+                grid=self.grid.with_points(sizes),
+                times=self.times,
+                fields={name: self._restrict(values, sizes).numpy() for name, values in fields.items()},
+                scalars=scalars,
+            )
+            for sizes in points
+        }
+
+    def _simulations(self, seeds: Sequence[int], grid: Grid) -> Simulations:
+        fields, scalars = self.solve(seeds, grid)
+        arrays = {name: values.numpy() for name, values in fields.items()}
+        return Simulations(grid=grid, times=self.times, fields=arrays, scalars=scalars)
+
+    def _restrict(self, values: Float[Tensor, "simulation time ..."], points: tuple[int, ...]) -> Tensor:
+        if points == self.grid.points:
+            return values
+        coarse = self.restriction(values.flatten(0, 1), points)
+        return coarse.unflatten(0, values.shape[:2])
+
+
+@dataclass(frozen=True)
+class AllenCahn(Problem):
+    r"""$u_t = \gamma \Delta u - (u^3 - u)$ without flux, from clipped random fields to $t = 6$.
+
+    Stored: `u` at $t = 0$ and at the end, and `gamma`, uniform in `gamma` and drawn from the simulation's own
+    seed.
+    """
+
+    name: ClassVar[str] = "allen_cahn"
+    chunk: ClassVar[int] = 16
+
+    grid: Grid = field(default_factory=lambda: Grid(extent=(2.0, 2.0), points=(128, 128)))
+    restriction: Restriction = BlockAverage()
+    native: bool = False
+    gamma: tuple[float, float] = (1e-4, 5e-3)
+    time: float = 6.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        low, high = self.gamma
+        if not 0 < low <= high:
+            raise ValueError(f"gamma={self.gamma} must be a range of positive numbers")
+
+    @property
+    def times(self) -> Float[np.ndarray, " time"]:
+        return np.array([0.0, self.time])
+
+    def solve(
+        self, seeds: Sequence[int], grid: Grid
+    ) -> tuple[dict[str, Float[Tensor, "simulation time ..."]], dict[str, Float[np.ndarray, " simulation"]]]:
+        low, high = self.gamma
+        # Solved with the float32 number that is stored.
+        gamma = np.array([low + (high - low) * uniform(seed, "gamma") for seed in seeds], dtype=np.float32)
+        start = allen_cahn.initial_condition(seeds, grid, dtype=torch.float32, device="cpu")
+        end = allen_cahn.solve(start, torch.from_numpy(gamma), grid, time=self.time)
+        return {"u": torch.stack([start, end], dim=1)}, {"gamma": gamma}
+
+
+@dataclass(frozen=True)
+class NavierStokes(Problem):
+    r"""Decaying turbulence, $\omega_t + u \cdot \nabla \omega = \nu \Delta \omega$ on a periodic box.
+
+    Stored: `vorticity` at `frames` times, every `steps / frames` steps.
+    """
+
+    name: ClassVar[str] = "navier_stokes"
+    chunk: ClassVar[int] = 4
+
+    grid: Grid = field(
+        default_factory=lambda: Grid(extent=(math.tau, math.tau), points=(128, 128), periodic=(True, True))
+    )
+    restriction: Restriction = FourierTruncation()
+    native: bool = False
+    viscosity: float = 1e-3
+    dt: float = 0.004
+    steps: int = 2500
+    frames: int = 50
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.frames < 1 or self.steps % self.frames:
+            raise ValueError(f"steps={self.steps} must be a multiple of frames={self.frames}")
+
+    @property
+    def times(self) -> Float[np.ndarray, " time"]:
+        return np.arange(1, self.frames + 1) * (self.dt * self.steps / self.frames)
+
+    def solve(
+        self, seeds: Sequence[int], grid: Grid
+    ) -> tuple[dict[str, Float[Tensor, "simulation time ..."]], dict[str, Float[np.ndarray, " simulation"]]]:
+        start = navier_stokes.initial_vorticity(seeds, grid, dtype=torch.float32, device="cpu")
+        frames = navier_stokes.solve(
+            start, grid, viscosity=self.viscosity, dt=self.dt, steps=self.steps, frames=self.frames
+        )
+        return {"vorticity": frames}, {}
+
+
+def simulation_seed(seed: int, split: str, index: int) -> int:
+    """The seed of one simulation: the first 63 bits of BLAKE2b over `seed/split/index`.
+
+    It knows nothing of shards, workers and machines, so neither does the simulation.
+
+    >>> simulation_seed(3, "train", 0) != simulation_seed(3, "test", 0)
+    True
+    """
+    return _digest(f"{seed}/{split}/{index}") >> 1
+
+
+def uniform(seed: int, name: str) -> float:
+    """A number in [0, 1) that belongs to a seed and a name, independent of all random fields of that seed.
+
+    >>> 0 <= uniform(7, "gamma") < 1
+    True
+    """
+    return (_digest(f"{seed}/{name}") >> 11) / 2**53
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

@@ -1,0 +1,293 @@
+"""Generation: the same data from any shards, workers and machines, and after any crash."""
+
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from the_well.data import WellDataset
+
+from mondrian import Grid
+from mondrian.data import store
+from mondrian.data.generate import generate, plan
+from mondrian.data.manifest import Manifest
+from mondrian.data.problems import AllenCahn, Linear, NavierStokes, simulation_seed, uniform
+from mondrian.data.sources import WellFiles
+from mondrian.data.store import read_shard
+
+SPLITS = {"train": 7, "valid": 3, "test": 4}
+POINTS = {"train": [(8, 8)], "valid": [(8, 8)], "test": [(8, 8), (16, 16)]}
+
+
+def tiny(**settings: Any) -> AllenCahn:
+    return AllenCahn(grid=Grid(extent=(2.0, 2.0), points=(16, 16)), **settings)
+
+
+def wanted(shard_size: int = 2, seed: int = 3, **settings: Any) -> Manifest:
+    return plan(tiny(**settings), seed=seed, simulations=SPLITS, points=POINTS, shard_size=shard_size)
+
+
+def few() -> Manifest:
+    simulations, points = {"train": 3, "test": 1}, {"train": POINTS["train"], "test": POINTS["test"]}
+    return plan(tiny(), seed=3, simulations=simulations, points=points, shard_size=2)
+
+
+def arrays(folder: Path, manifest: Manifest) -> dict[str, bytes]:
+    """The bytes of every field and scalar, joined over shards."""
+    found: dict[str, bytes] = {}
+    for shard in manifest.shards():
+        for sizes, file in shard.files().items():
+            data = read_shard(folder / file)
+            for key, values in {**data.fields, **data.scalars}.items():
+                name = f"{shard.split} {sizes} {key}"
+                found[name] = found.get(name, b"") + values.tobytes()
+    return found
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("reference")
+    return arrays(folder, generate(folder, wanted()))
+
+
+@pytest.mark.parametrize(("shard_size", "workers"), [(1, 1), (3, 2), (100, 1), (2, 3)])
+def test_shards_and_workers_do_not_change_a_byte(
+    tmp_path: Path, reference: dict[str, bytes], shard_size: int, workers: int
+) -> None:
+    manifest = generate(tmp_path, wanted(shard_size), workers=workers)
+    assert not manifest.missing
+    assert arrays(tmp_path, manifest) == reference
+
+
+def test_another_seed_gives_other_data(tmp_path: Path, reference: dict[str, bytes]) -> None:
+    found = arrays(tmp_path, generate(tmp_path, wanted(seed=4)))
+    assert not any(found[key] == reference[key] for key in reference)
+
+
+def test_machines_share_the_work_without_knowing_each_other(tmp_path: Path, reference: dict[str, bytes]) -> None:
+    for number in (2, 0, 1):
+        manifest = generate(tmp_path, wanted(), share=(number, 3))
+    assert not manifest.missing
+    assert manifest == Manifest.load(tmp_path)
+    assert arrays(tmp_path, manifest) == reference
+    with pytest.raises(ValueError, match="share=3/3"):
+        generate(tmp_path, wanted(), share=(3, 3))
+
+
+def die_at(event: int, folder: Path, leave: Callable[[int], None]) -> None:
+    """Generate in this process, and kill it at the given one of all writes, syncs and renames."""
+    events = 0
+
+    def reached() -> None:
+        nonlocal events
+        events += 1
+        if events == event:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            reached()
+            result = function(*arguments)
+            reached()
+            return result
+
+        return call
+
+    class Halves:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def __enter__(self) -> "Halves":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.file.close()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.file, name)
+
+        def write(self, content: bytes) -> None:
+            self.file.write(content[: len(content) // 2])
+            self.file.flush()
+            reached()
+            self.file.write(content[len(content) // 2 :])
+
+    store.open = lambda path, mode: Halves(open(path, mode))  # type: ignore[attr-defined]  # noqa: SIM115
+    os.fsync, os.replace = watched(os.fsync), watched(os.replace)
+    generate(folder, few())
+    leave(0)
+
+
+def test_killed_at_every_write_sync_and_rename_it_goes_on(tmp_path: Path) -> None:
+    expected = arrays(tmp_path / "whole", generate(tmp_path / "whole", few()))
+    context = multiprocessing.get_context("fork")
+
+    def run(event: int, folder: Path) -> bool:
+        process = context.Process(target=die_at, args=(event, folder, os._exit))
+        process.start()
+        process.join()
+        assert process.exitcode in (0, -signal.SIGKILL)
+        return process.exitcode != 0
+
+    event, restarts = 1, 0
+    while run(event, folder := tmp_path / str(event)):
+        restarts += run(event, folder)  # the second run has less to do, and dies somewhere else
+        manifest = generate(folder, few())
+        assert not manifest.missing
+        assert arrays(folder, manifest) == expected
+        assert not list(folder.rglob("*.hdf5.*.partial"))
+        event += 1
+    assert event == 1 + 7 * (4 + 2)  # four shards, the manifest before and after; seven events for each
+    assert restarts > 20
+
+
+def test_what_exists_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = generate(tmp_path, wanted())
+    changed = {file: (tmp_path / file).stat().st_mtime_ns for file in manifest.files()}
+    (tmp_path / manifest.files()[1]).unlink()
+    again = generate(tmp_path, wanted())
+    assert again == manifest
+    times = {file: (tmp_path / file).stat().st_mtime_ns for file in manifest.files()}
+    assert [file for file in times if times[file] != changed[file]] == [manifest.files()[1]]
+
+
+def test_a_damaged_shard_is_named_and_made_again_on_request(tmp_path: Path, reference: dict[str, bytes]) -> None:
+    manifest = generate(tmp_path, wanted())
+    victim = tmp_path / "8x8/data/train/shard_00001.hdf5"
+    with h5py.File(victim, "r") as file:
+        offset = file["t0_fields/u"].id.get_offset()
+    content = bytearray(victim.read_bytes())
+    content[offset + 100] ^= 1
+    victim.write_bytes(content)
+    with pytest.raises(ValueError, match=r"1 damaged files; add repair=true(.|\n)*train/shard_00001\.hdf5"):
+        generate(tmp_path, wanted())
+    assert generate(tmp_path, wanted(), repair=True) == manifest
+    assert arrays(tmp_path, manifest) == reference
+
+
+def test_shards_of_other_simulations_are_not_taken_for_ours(tmp_path: Path) -> None:
+    generate(tmp_path / "a", wanted(seed=1))
+    generate(tmp_path / "b", wanted(seed=2))
+    name = "8x8/data/train/shard_00001.hdf5"
+    os.replace(tmp_path / "b" / name, tmp_path / "a" / name)
+    (tmp_path / "a" / "manifest.json").unlink()
+    with pytest.raises(ValueError, match=r"shard_00001\.hdf5: it holds other simulations: .*'seed': 2"):
+        generate(tmp_path / "a", wanted(seed=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 4}, "seed=3, now it is 4"),
+        ({"shard_size": 3}, "shard_size=2, now it is 3"),
+        ({"time": 5.0}, "problem=.*'time': 6.0.* now it is .*'time': 5.0"),
+        ({"restriction": Linear()}, "problem=.*BlockAverage.*Linear"),
+    ],
+)
+def test_a_folder_keeps_its_arguments(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    wanted().save(tmp_path)
+    with pytest.raises(ValueError, match=rf"manifest\.json was made with {message}"):
+        generate(tmp_path, wanted(**change))
+
+
+def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"version": ')
+    with pytest.raises(ValueError, match=r"manifest\.json is damaged"):
+        generate(tmp_path, wanted())
+
+
+def test_the_manifest_says_what_was_made(tmp_path: Path) -> None:
+    generate(tmp_path, wanted())
+    content = json.loads((tmp_path / "manifest.json").read_text())
+    assert content["seed"] == 3
+    assert content["problem"]["spec"] == "AllenCahn"
+    assert content["simulations"] == SPLITS
+    for file, checksum in content["checksums"].items():
+        assert store.stored_checksum(tmp_path / file) == checksum
+    assert len(content["checksums"]) == 4 + 2 + 2 * 2
+
+
+def test_an_unfinished_folder_is_refused_by_the_reader(tmp_path: Path) -> None:
+    generate(tmp_path, wanted(), share=(1, 2))
+    with pytest.raises(ValueError, match=r"unfinished: 2 files of 8x8/data/train/ are missing"):
+        WellFiles(path=str(tmp_path), split="train").open()
+
+
+def test_the_well_and_we_open_what_was_made(tmp_path: Path) -> None:
+    generate(tmp_path, wanted())
+    well = WellDataset(path=str(tmp_path / "16x16"), well_split_name="test")
+    source = WellFiles(path=str(tmp_path), split="test", points=(16, 16)).open()
+    assert len(well) == len(source) == 4
+    for n in range(4):
+        ours = source.fields["u"].read(n, slice(0, 2))
+        np.testing.assert_array_equal(well[n]["input_fields"].numpy()[0, ..., 0], ours[0, 0])
+        np.testing.assert_array_equal(well[n]["output_fields"].numpy()[0, ..., 0], ours[1, 0])
+        assert well[n]["constant_scalars"].item() == source.fields["gamma"].read(n, slice(0, 1)).item()
+    assert len(WellFiles(path=str(tmp_path), split="train").open()) == 7
+    with pytest.raises(ValueError, match=r"at \(\(8, 8\), \(16, 16\)\); needed points="):
+        WellFiles(path=str(tmp_path), split="test").open()
+    with pytest.raises(ValueError, match=r"points=\(4, 4\) are not stored"):
+        WellFiles(path=str(tmp_path), split="test", points=(4, 4)).open()
+    with pytest.raises(ValueError, match="split='validation' is not in"):
+        WellFiles(path=str(tmp_path), split="validation").open()
+
+
+def test_no_two_simulations_of_the_papers_data_set_share_a_seed() -> None:
+    splits = {"train": 14000, "valid": 6000, "test": 2000}
+    for seed in (0, 3):
+        seeds = {split: {simulation_seed(seed, split, n) for n in range(count)} for split, count in splits.items()}
+        assert len(set.union(*seeds.values())) == 22000
+        assert all(0 <= number < 2**63 for numbers in seeds.values() for number in numbers)
+    assert simulation_seed(3, "train", 7) == simulation_seed(3, "train", 7)
+
+
+def test_gamma_is_uniform_over_its_range() -> None:
+    numbers = np.array([uniform(simulation_seed(0, "train", n), "gamma") for n in range(4000)])
+    counts, _ = np.histogram(numbers, bins=10, range=(0, 1))
+    assert np.abs(counts - 400).max() < 5 * np.sqrt(400)
+
+
+def test_resolutions_are_restrictions_of_one_simulation(tmp_path: Path) -> None:
+    found = tiny().simulate([5, 6], [(16, 16), (8, 8)])
+    fine, coarse = found[(16, 16)].fields["u"], found[(8, 8)].fields["u"]
+    average = fine.reshape(2, 2, 8, 2, 8, 2).mean(axis=(3, 5))
+    np.testing.assert_allclose(coarse, average, atol=1e-6)
+    native = tiny(native=True).simulate([5, 6], [(8, 8)])[(8, 8)].fields["u"]
+    assert np.abs(native[:, 1] - coarse[:, 1]).max() > 0.01
+    with pytest.raises(ValueError, match=r"points=\(32, 32\) are finer than the simulation's \(16, 16\)"):
+        plan(tiny(), seed=0, simulations={"test": 1}, points={"test": [(32, 32)]}, shard_size=1)
+
+
+def test_navier_stokes_in_shards(tmp_path: Path) -> None:
+    square = Grid(extent=(2 * np.pi, 2 * np.pi), points=(32, 32), periodic=(True, True))
+    problem = NavierStokes(grid=square, steps=20, frames=4)
+    folders = {}
+    for size in (1, 3):
+        manifest = plan(problem, seed=1, simulations={"test": 5}, points={"test": [(16, 16)]}, shard_size=size)
+        folders[size] = arrays(tmp_path / str(size), generate(tmp_path / str(size), manifest))
+    assert folders[1] == folders[3]
+    source = WellFiles(path=str(tmp_path / "3"), split="test").open()
+    assert source.grid.periodic == (True, True)
+    np.testing.assert_allclose(source.times, [0.02, 0.04, 0.06, 0.08], rtol=1e-6)
+
+
+def test_a_worker_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "8x8").write_text("in the way")
+    with pytest.raises(OSError, match=r"cannot write .*8x8/data/train/shard_0000\d\.hdf5"):
+        generate(folder, wanted(), workers=2)
+
+
+def test_a_simulation_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mondrian.data.solvers import allen_cahn
+
+    monkeypatch.setattr(allen_cahn, "solve", lambda u, *_, **__: u * float("nan"))
+    with pytest.raises(ValueError, match=r"allen_cahn, split 'train', simulation 0 and on: u .* is not finite"):
+        generate(tmp_path, wanted())

@@ -1,0 +1,191 @@
+"""`mondrian generate`: examples of its help, errors, pictures, and a process that is really killed."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from mondrian.cli import main
+from mondrian.commands import generate as command
+from mondrian.data.manifest import Manifest
+from mondrian.data.problems import FourierTruncation, Linear
+
+TINY = ["data.problem.grid.points=[16,16]", "data.points.train=[[8,8]]", "data.points.valid=[[8,8]]"]
+TINY += ["data.points.test=[[8,8],[16,16]]", "workers=1"]
+
+
+def test_the_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("  mondrian generate ") > 5
+    assert "repair=true" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "check"),
+    [
+        (
+            ["scale=paper", "seed=3"],
+            lambda c: dict(c.simulations) == {"train": 14000, "valid": 6000, "test": 2000},
+        ),
+        (
+            ["simulations.train=5000", "shard_size=100"],
+            lambda c: (c.simulations.train, c.shard_size) == (5000, 100),
+        ),
+        (["data=navier_stokes", "scale=smoke"], lambda c: c.data.problem.steps == 250),
+        (
+            ["data=navier_stokes", "scale=smoke", "data.problem.steps=500"],
+            lambda c: c.data.problem.steps == 500,
+        ),
+        (["data.problem.gamma=[1e-5,5e-3]"], lambda c: command.problem(c).gamma == (1e-5, 5e-3)),
+        (["restrict=linear"], lambda c: command.problem(c).restriction == Linear()),
+        (["data=navier_stokes"], lambda c: command.problem(c).restriction == FourierTruncation()),
+        (["native=true"], lambda c: command.problem(c).native),
+    ],
+)
+def test_overrides(arguments: list[str], check) -> None:
+    assert check(command.configure(arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "path is missing"),
+        (["path=p", "scale=huge"], "scale=huge is not known; needed one of cpu, paper, smoke"),
+        (
+            ["path=p", "data=burgers"],
+            "data=burgers cannot be generated; needed one of allen_cahn, navier_stokes",
+        ),
+        (["path=p", "restrict=cubic"], "restrict=cubic is not known; needed one of average, linear, fourier"),
+        (["path=p", "worker=2"], "worker"),
+        (["path=p", "shard=4/4"], "shard=4/4 must be i/n with i from 0 to n - 1"),
+        (["path=p", "shard=one"], "shard=one must be i/n"),
+        (["path=p", "data.problem.gama=[1,2]"], "gama"),
+        (["path=p", "data.points.test=[[256,256]]"], "finer than the simulation's (128, 128)"),
+        (["path=p", "data.points.test=[[128]]"], "points=(128,) have 1 entries"),
+    ],
+)
+def test_bad_arguments_leave_with_code_two(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["generate", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_path_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["generate", f"path={tmp_path / 'file'}", "scale=smoke", *TINY]) == 2
+    assert f"cannot write {tmp_path / 'file' / 'manifest.json'}" in capsys.readouterr().err
+
+
+def test_smoke_with_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", f"path={tmp_path}", "scale=smoke", "preview=true", *TINY]) == 0
+    out, err = capsys.readouterr()
+    assert "train 24, valid 8, test 8 simulations, 6 files" in out
+    assert "40/40" in err
+    assert "sim/s" in err
+    with Image.open(tmp_path / "preview" / "test.png") as picture:
+        assert min(picture.size) > 200
+        assert len(set(picture.convert("RGB").resize((64, 64)).get_flattened_data())) > 50
+    assert main(["generate", f"path={tmp_path}", "scale=smoke", *TINY]) == 0  # nothing left to do
+
+
+def test_a_trajectory_becomes_a_film(tmp_path: Path) -> None:
+    settings = ["data.problem.grid.points=[32,32]", "data.problem.steps=20", "workers=1"]
+    points = "data.points={train:[[16,16]],valid:[[16,16]],test:[[16,16]]}"
+    arguments = ["data=navier_stokes", "scale=smoke", "preview=true", points, *settings]
+    assert main(["generate", f"path={tmp_path}", *arguments]) == 0
+    with Image.open(tmp_path / "preview" / "test.gif") as film:
+        assert film.n_frames == 5
+    assert sorted(path.name for path in (tmp_path / "preview").iterdir()) == ["test.gif", "test.png"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "share"),
+    [
+        ({}, (0, 1)),
+        ({"RANK": "2", "WORLD_SIZE": "4"}, (2, 4)),
+        ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "3"}, (1, 3)),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "3"}, (0, 1)),  # a batch script, not srun
+    ],
+)
+def test_ranks_of_torchrun_and_slurm(environment: dict[str, str], share: tuple[int, int]) -> None:
+    assert command.rank(environment) == share
+
+
+def test_ranks_make_their_shares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in (0, 1):
+        monkeypatch.setenv("RANK", str(rank))
+        assert main(["generate", f"path={tmp_path}", "scale=smoke", *TINY]) == 0
+        assert ("share 0/2 is done; 2 files of other shares are missing" in capsys.readouterr().out) == (rank == 0)
+    assert not Manifest.load(tmp_path).missing
+
+
+def alive(group: int) -> bool:
+    """Whether a process of the group still runs; one that is dead and not yet buried does not."""
+    for process in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, of = process.read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(of) == group and state != "Z":
+            return True
+    return False
+
+
+def test_killed_with_its_workers_at_work_it_goes_on_and_ends_the_same(tmp_path: Path) -> None:
+    settings = ["scale=smoke", "shard_size=2", "simulations.train=60", "data.problem.grid.points=[64,64]"]
+    settings += ["data.points.train=[[16,16],[32,32]]", "data.points.test=[[32,32]]", "workers=2"]
+
+    def start(folder: Path) -> subprocess.Popen[bytes]:
+        call = [sys.executable, "-m", "mondrian.cli", "generate", f"path={folder}", *settings]
+        return subprocess.Popen(call, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+
+    def files(folder: Path) -> list[Path]:
+        return sorted(folder.rglob("*.hdf5"))
+
+    killed = tmp_path / "killed"
+    for target in (3, 25):
+        process = start(killed)
+        while len(files(killed)) < target and process.poll() is None:
+            time.sleep(0.005)
+        process.kill()  # the parent alone: its workers have to notice
+        assert process.wait() == -signal.SIGKILL
+        deadline = time.monotonic() + 10
+        while alive(process.pid) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not alive(process.pid)
+        assert process.stderr is not None
+        process.stderr.close()
+        assert target <= len(files(killed)) < 76
+    process = start(killed)
+    _, err = process.communicate()
+    assert process.returncode == 0, err.decode()
+    assert main(["generate", f"path={tmp_path / 'whole'}", *settings, "workers=1"]) == 0
+    one, other = (Manifest.load(folder) for folder in (killed, tmp_path / "whole"))
+    assert len(one.checksums) == 2 * 30 + 4 + 4
+    assert one == other  # checksums are of the content of the files: every array, byte for byte
+
+
+def test_the_examples_of_the_page_on_data_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    (made,) = re.findall(r"```bash\nmondrian (generate .*)\n```", page)
+    assert main([*made.split(), "workers=1"]) == 0
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 4
+    exec("\n".join(blocks), {})
