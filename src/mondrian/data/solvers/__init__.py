@@ -1,0 +1,1 @@
+"""Solvers that make training data: one partial differential equation a file."""
