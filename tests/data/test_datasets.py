@@ -148,8 +148,8 @@ def test_not_a_number_is_named_by_file_key_and_shape(tmp_path: Path) -> None:
     np.save(tmp_path / "u.npy", u)
     axes = (Axis.SIMULATION, Axis.TIME, Axis.SPACE, Axis.SPACE)
     data = WindowDataset(ArrayFile(path=str(tmp_path / "u.npy"), axes=axes).open(), Window(input=("u",), target=("u",)))
-    data[3]
-    with pytest.raises(ValueError, match=r"u\.npy: u \(4, 3, 6, 6\) holds NaN .* simulation 2, steps 1 to 1"):
+    data[2]
+    with pytest.raises(ValueError, match=r"u\.npy: u \(4, 3, 6, 6\) holds NaN .* simulation 2, steps 0 to 1"):
         data[4]
 
 

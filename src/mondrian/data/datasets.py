@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float, Shaped
 from torch.utils.data import Dataset
 
 from mondrian.data.sources.base import Field, Source
@@ -110,6 +111,10 @@ class WindowDataset(Dataset[Sample]):
         self._steps_out = window.steps_out if any(field.changes for field in self._target) else 0
         self.in_channels = _channels(self._input, range(1 - window.steps_in, 1))
         self.out_channels = _channels(self._target, range(1, 1 + window.steps_out))
+        # Numbers such as gamma, constant in space and time, are few: all of them, `(simulation, 1, channel, 1, ...)`.
+        self._numbers = {
+            name: fields[name].numbers().astype(self._numpy_dtype) for name in names if fields[name].is_number
+        }
         self._starts = (0, *accumulate(self._windows(simulation) for simulation in self.simulations))
         if not len(self):
             raise ValueError(f"{source.name}: no windows in {len(self.simulations)} simulations; needed at least one")
@@ -128,11 +133,14 @@ class WindowDataset(Dataset[Sample]):
     def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
         """Samples by their numbers, read into one buffer; a loader asks for whole batches here."""
         places = [self.locate(index) for index in indices]
-        x = self._read(self._input, places, 0, self._steps_in, len(self.in_channels))
-        y = self._read(self._target, places, self._steps_in, self._steps_out, len(self.out_channels))
+        read = {field.name: self._read(field, places) for field in dict.fromkeys((*self._input, *self._target))}
+        x = self._channels(self._input, read, 0, self._steps_in, len(self.in_channels))
+        y = self._channels(self._target, read, self._steps_in, self._steps_out, len(self.out_channels))
+        if not (_finite(x) and _finite(y)):
+            self._name_bad(places)
         return [
-            {"x": x[n], "y": y[n], "grid": self.source.grid, "simulation": simulation, "step": step}
-            for n, (simulation, step) in enumerate(places)
+            {"x": one, "y": other, "grid": self.source.grid, "simulation": simulation, "step": step}
+            for one, other, (simulation, step) in zip(torch.from_numpy(x), torch.from_numpy(y), places, strict=True)
         ]
 
     def locate(self, index: int) -> tuple[int, int]:
@@ -155,35 +163,56 @@ class WindowDataset(Dataset[Sample]):
             )
         return steps - needed + 1 if needed else 1
 
-    def _read(
-        self, fields: tuple[Field, ...], places: list[tuple[int, int]], ahead: int, steps: int, channels: int
-    ) -> torch.Tensor:
-        values = np.empty((len(places), channels, *self.source.grid.points), dtype=self._numpy_dtype)
-        changing = sum(len(field.channels) for field in fields if field.changes)
-        for n, (simulation, step) in enumerate(places):
-            part = slice(step + ahead, step + ahead + steps)
-            first, constant = 0, changing * steps
-            for field in fields:
-                read = field.read(simulation, part)
-                count = read.shape[1]
-                if field.changes:
-                    for channel in range(count):  # of all steps at once: they lie `changing` channels apart
-                        values[n, first + channel : changing * steps : changing] = read[:, channel]
-                    first += count
-                else:
-                    values[n, constant : constant + count] = read[0]
-                    constant += count
-        if not np.isfinite(values).all():
-            self._name_bad(fields, places, ahead, steps)
-        return torch.from_numpy(values)
+    def _span(self, field: Field) -> tuple[int, int]:
+        """The steps of a window that are needed of a field: input and target that follow each other are one read."""
+        low = 0 if field.name in self.window.input else self._steps_in
+        high = self._steps_in + self._steps_out if field.name in self.window.target else self._steps_in
+        return low, high
 
-    def _name_bad(self, fields: tuple[Field, ...], places: list[tuple[int, int]], ahead: int, steps: int) -> None:
+    def _read(self, field: Field, places: list[tuple[int, int]]) -> Shaped[np.ndarray, "batch step channel ..."]:
+        if field.name in self._numbers:
+            return self._numbers[field.name][[simulation for simulation, _ in places]]
+        low, high = self._span(field)
+        steps = high - low if field.changes else 1
+        values = np.empty((len(places), steps, len(field.channels), *field.space), dtype=self._numpy_dtype)
+        for n, (simulation, step) in enumerate(places):
+            values[n] = field.read(simulation, slice(step + low, step + high))
+        return values
+
+    def _channels(
+        self,
+        fields: tuple[Field, ...],
+        read: Mapping[str, Shaped[np.ndarray, "batch _step _channel ..."]],
+        start: int,
+        steps: int,
+        channels: int,
+    ) -> Float[np.ndarray, "batch channel ..."]:
+        batch = len(read[fields[0].name])
+        values = np.empty((batch, channels, *self.source.grid.points), dtype=self._numpy_dtype)
+        changing = sum(len(field.channels) for field in fields if field.changes)
+        first, constant = 0, changing * steps
+        for field in fields:
+            count = len(field.channels)
+            if field.changes:
+                place = start - self._span(field)[0]
+                part = read[field.name][:, place : place + steps]
+                for channel in range(count):  # of all steps at once: they lie `changing` channels apart
+                    values[:, first + channel : changing * steps : changing] = part[:, :, channel]
+                first += count
+            else:
+                values[:, constant : constant + count] = read[field.name][:, 0]
+                constant += count
+        return values
+
+    def _name_bad(self, places: list[tuple[int, int]]) -> None:
         for simulation, step in places:
-            for field in fields:
-                part = slice(step + ahead, step + ahead + steps)
-                if not np.isfinite(field.read(simulation, part).astype(self._numpy_dtype)).all():
+            for field in (*self._input, *self._target):
+                low, high = self._span(field)
+                if not np.isfinite(
+                    field.read(simulation, slice(step + low, step + high)).astype(self._numpy_dtype)
+                ).all():
                     piece, place = field.locate(simulation)
-                    where = f"simulation {place}, steps {part.start} to {part.stop - 1}"
+                    where = f"simulation {place}, steps {step + low} to {step + high - 1}"
                     raise ValueError(f"{piece.array} holds NaN or infinite values in {where}; needed finite numbers")
 
 
@@ -191,7 +220,7 @@ def collate(samples: Sequence[Sample]) -> Batch:
     """Samples of one grid as a batch; the `collate_fn` of a `DataLoader`."""
     grid = samples[0]["grid"]
     for sample in samples:
-        if sample["grid"] != grid:
+        if sample["grid"] is not grid and sample["grid"] != grid:
             raise ValueError(f"a batch mixes the grids {grid} and {sample['grid']}; needed one")
     return Batch(
         x=torch.stack([sample["x"] for sample in samples]),
@@ -217,6 +246,12 @@ def split_simulations(count: int, fractions: Sequence[float], *, seed: int) -> t
     if any(not part for part in parts):
         raise ValueError(f"{count} simulations in shares {tuple(fractions)} leave a part empty")
     return parts
+
+
+def _finite(values: Float[np.ndarray, ...]) -> bool:
+    # A sum is quicker than a look at each number, and not finite if any of them is not.
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
 
 
 def _order(fields: Iterable[Field]) -> tuple[Field, ...]:

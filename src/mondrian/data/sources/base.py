@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -49,7 +50,7 @@ class Piece:
         left = [axis for axis in axes if axis is not Axis.SIMULATION]
         order = sorted(range(len(left)), key=lambda n: _rank(left[n]))
         self._order = None if order == list(range(len(left))) else order
-        self._shape = (self.channels, *(self.length(axis) or 1 for axis in range(dim)))
+        self.space = tuple(self.length(axis) or 1 for axis in range(dim))
 
     def length(self, axis: Axis | int) -> int | None:
         """Length of one axis, `None` where it is left out."""
@@ -63,7 +64,7 @@ class Piece:
         values = self.array.read(index)
         if self._order is not None:
             values = values.transpose(self._order)
-        return values.reshape(-1 if self.changes else 1, *self._shape)
+        return values.reshape(-1 if self.changes else 1, self.channels, *self.space)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +88,28 @@ class Field:
     def changes(self) -> bool:
         """Whether the field changes in time."""
         return self.pieces[0].changes
+
+    @cached_property
+    def space(self) -> tuple[int, ...]:
+        """Points along each axis, 1 where the field is constant along it."""
+        return tuple(max(sizes) for sizes in zip(*(piece.space for piece in self.pieces), strict=True))
+
+    @cached_property
+    def is_number(self) -> bool:
+        """Whether there is one number for each channel of a simulation, as for gamma."""
+        return not self.changes and max(self.space) == 1
+
+    def numbers(self) -> Shaped[np.ndarray, "simulation 1 channel ..."]:
+        """The numbers of all simulations, of a field that `is_number`."""
+        parts = []
+        for piece in self.pieces:
+            values = piece.array.read((slice(None),) * len(piece.axes))
+            if Axis.SIMULATION in piece.axes:
+                values = np.moveaxis(values, piece.axes.index(Axis.SIMULATION), 0)
+            else:
+                values = np.broadcast_to(values, (piece.simulations, *values.shape))
+            parts.append(values.reshape(piece.simulations, 1, piece.channels, *self.space))
+        return np.concatenate(parts)
 
     @property
     def nbytes(self) -> int:
