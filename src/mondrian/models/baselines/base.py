@@ -1,0 +1,91 @@
+"""What the baselines have in common: their sizes, the box they live on, and coordinates on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mondrian.artefact import ModelSpec
+from mondrian.grid import Grid
+from mondrian.models.transformer import check_input
+from mondrian.operators.base import positive
+
+
+class BaselineSettings(TypedDict, total=False):
+    """What every baseline takes besides its channels: the fields of `BaselineSpec`."""
+
+    hidden_channels: int
+    n_layers: int
+    grid: Grid | None
+
+
+@dataclass(frozen=True)
+class BaselineSpec(ModelSpec):
+    """Sizes of a baseline, and the box that inputs live on when a call names no other (a unit box, not periodic)."""
+
+    in_channels: int
+    out_channels: int
+    hidden_channels: int = 64
+    n_layers: int = 4
+    grid: Grid | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(
+            in_channels=self.in_channels,
+            out_channels=self.out_channels,
+            hidden_channels=self.hidden_channels,
+            n_layers=self.n_layers,
+        )
+        if self.grid is not None and self.grid.dim != self.dim:
+            raise ValueError(f"grid has {self.grid.dim} axes; the model has {self.dim}")
+
+    @property
+    def dim(self) -> int:
+        """Number of axes of the domain."""
+        raise NotImplementedError
+
+    @property
+    def default_grid(self) -> Grid:
+        """The box of a call that names none."""
+        return self.grid or Grid(extent=(1.0,) * self.dim)
+
+    def box(self, x: Tensor, grid: Grid | None) -> Grid:
+        """The grid that the points of `x` lie on; refuses an input that is no batch of functions for this model."""
+        check_input(x, self.in_channels, self.dim)
+        box = grid or self.default_grid
+        if box.dim != self.dim:
+            raise ValueError(f"grid has {box.dim} axes; the model has {self.dim}")
+        return box.with_points(tuple(x.shape[2:]))
+
+
+def check_heads(hidden_channels: int, n_heads: int) -> None:
+    """Refuse heads that do not share the channels evenly."""
+    positive(n_heads=n_heads)
+    if hidden_channels % n_heads:
+        raise ValueError(f"n_heads={n_heads} does not divide hidden_channels={hidden_channels}")
+
+
+def fractions(points: int, *, device: torch.device) -> Float[Tensor, " point"]:
+    """The cell-centred points of an axis as fractions of its length, in float64."""
+    return (torch.arange(points, dtype=torch.float64, device=device) + 0.5) / points
+
+
+def unit_coordinates(x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch axis *space"]:
+    """Where the points of `x` lie in their box, each axis from 0 to 1, once for every sample.
+
+    >>> unit_coordinates(torch.zeros(1, 3, 2))
+    tensor([[[0.2500, 0.7500]]])
+    """
+    axes = [fractions(n, device=x.device) for n in x.shape[2:]]
+    coordinates = torch.stack(torch.meshgrid(*axes, indexing="ij")).to(x.dtype)
+    return coordinates.expand(x.shape[0], *coordinates.shape)
+
+
+def mlp(in_channels: int, hidden_channels: int, out_channels: int) -> nn.Sequential:
+    """Two linear layers with a GELU between them, over the last axis."""
+    return nn.Sequential(nn.Linear(in_channels, hidden_channels), nn.GELU(), nn.Linear(hidden_channels, out_channels))
