@@ -1,0 +1,205 @@
+"""Specs stand in JSON as plainly as in Python, and reading JSON builds nothing else."""
+
+import json
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+import pytest
+
+import mondrian
+from mondrian import (
+    EndCorrected,
+    GlobalAttention,
+    Grid,
+    Integral,
+    Interpolating,
+    LearnedPosition,
+    LowRank,
+    Midpoint,
+    Mixture,
+    NeighborhoodAttention,
+    PointAttention,
+    RelativeBias,
+    Rotary,
+    SeparableMixture,
+    Spec,
+    Spectral,
+    TransformerSpec,
+    WindowedAttention,
+)
+from mondrian.spec import decode, encode
+from tests.unchecked import unchecked
+
+# one of each kind, with every argument away from its default
+EXAMPLES = [
+    Grid(extent=(2.0, 0.5), points=(8, 4), periodic=(True, False), origin=(-1.0, 0.25)),
+    Midpoint(),
+    EndCorrected(terms=2),
+    Integral(hidden=7, tolerance=1e-3),
+    LowRank(rank=3, hidden=5),
+    Spectral(modes=3, skip=True),
+    Interpolating(rank=4, nodes=3, skip=False),
+    PointAttention(n_heads=4),
+    Mixture(terms=3, hidden=5, skip=False, tolerance=1e-7),
+    SeparableMixture(terms=3, hidden=5, skip=True, tolerance=1e-7),
+    GlobalAttention(n_heads=2, spatial_heads=(2, 1), operator=LowRank(rank=1)),
+    WindowedAttention(n_heads=2, spatial_heads=(1, 2), operator=Spectral(modes=2), window=(2, 3), shift=(1, 2)),
+    NeighborhoodAttention(n_heads=1, spatial_heads=(3,), operator=Mixture(), radius=3, zero_far=True),
+    LearnedPosition(degree=2, tile=(2, 3)),
+    RelativeBias(hidden=9),
+    Rotary(base=10.0),
+    TransformerSpec(
+        in_channels=3,
+        out_channels=2,
+        hidden_channels=24,
+        n_layers=5,
+        subdomains=(4, 2),
+        operator=Mixture(terms=3),
+        attention=WindowedAttention(operator=SeparableMixture(terms=9), window=(2, 2)),
+        positions=(LearnedPosition(tile=(2, 2)), RelativeBias(hidden=4), Rotary(base=5.0)),
+        quadrature=EndCorrected(terms=1),
+        grid=Grid(extent=(1.0, 3.0), periodic=(False, True)),
+        stagger=True,
+    ),
+    TransformerSpec(in_channels=1, out_channels=1, subdomain_size=(0.25,), grid=Grid(extent=(1.0,)), positions=()),
+]
+
+
+def kinds(kind: type[Spec]) -> list[type[Spec]]:
+    """The specs of the core that no other is derived from."""
+    children = [child for child in kind.__subclasses__() if child.__module__.startswith("mondrian.")]
+    below = [each for child in children for each in kinds(child)]
+    return below if children else [kind]
+
+
+def test_every_spec_of_the_core_has_an_example_here() -> None:
+    beyond = ("mondrian.data", "mondrian.models.baselines", "mondrian.train")
+    core = {kind for kind in kinds(Spec) if not kind.__module__.startswith(beyond)}
+    assert core == {type(example) for example in EXAMPLES}
+
+
+def test_the_examples_leave_no_argument_at_its_default() -> None:
+    for kind in {type(example) for example in EXAMPLES}:
+        for field in fields(kind):
+            values = [getattr(example, field.name) for example in EXAMPLES if type(example) is kind]
+            assert any(field.default is MISSING or value != field.default for value in values), (kind, field.name)
+
+
+@pytest.mark.parametrize("spec", EXAMPLES, ids=lambda spec: type(spec).__name__)
+def test_a_spec_survives_the_way_through_a_json_text(spec: Spec) -> None:
+    text = json.dumps(spec.to_json(), allow_nan=False)
+    read = Spec.from_json(json.loads(text))
+    assert read == spec
+    assert type(read) is type(spec)
+    assert hash(read) == hash(spec)
+    assert repr(read) == repr(spec)
+
+
+@pytest.mark.parametrize("spec", EXAMPLES, ids=lambda spec: type(spec).__name__)
+def test_the_json_of_a_spec_is_its_name_and_its_arguments(spec: Spec) -> None:
+    described = spec.to_json()
+    assert described["spec"] == type(spec).__name__
+    assert set(described) == {"spec", *(field.name for field in fields(spec))}
+
+
+def test_nested_specs_are_nested_in_json() -> None:
+    described = TransformerSpec(1, 1, subdomains=(2,), operator=Mixture(terms=3)).to_json()
+    assert described["operator"] == {"spec": "Mixture", "terms": 3, "hidden": 8, "skip": True, "tolerance": 1e-5}
+    assert described["positions"] == [{"spec": "LearnedPosition", "degree": 0, "tile": []}]
+    assert described["grid"] is None
+
+
+def test_arguments_left_out_of_json_take_their_defaults() -> None:
+    assert Spec.from_json({"spec": "Mixture"}) == Mixture()
+    assert Spec.from_json({"spec": "Mixture", "terms": 5}) == Mixture(terms=5)
+
+
+def test_reading_json_does_not_change_it() -> None:
+    described = Grid(extent=(1.0,)).to_json()
+    Spec.from_json(described)
+    assert described == Grid(extent=(1.0,)).to_json()
+
+
+@unchecked()
+def test_a_spec_written_with_lists_equals_the_one_with_tuples() -> None:
+    assert WindowedAttention(window=[2, 2], shift=[1, 0]) == WindowedAttention(window=(2, 2), shift=(1, 0))
+
+
+@pytest.mark.parametrize("value", [0, 1.5, -1e-300, True, None, "text", (), (1, (2.0, "x")), Midpoint(), (Rotary(),)])
+def test_decoding_is_the_inverse_of_encoding(value: Any) -> None:
+    read = decode(json.loads(json.dumps(encode(value))))
+    assert read == value
+    assert type(read) is type(value)
+
+
+def test_a_spec_of_ones_own_is_read_like_the_others() -> None:
+    @dataclass(frozen=True)
+    class OwnSpecOfThisTest(Spec):
+        size: tuple[int, ...] = (1,)
+
+    assert Spec.from_json({"spec": "OwnSpecOfThisTest", "size": [2, 3]}) == OwnSpecOfThisTest(size=(2, 3))
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Mixtur", "mixture", "", None, "Spec", "TransformerOperator", "Decomposition", "FunctionAttention"),
+        *("Linear", "os.system", "builtins.eval", "mondrian.Grid", "__import__"),
+    ],
+)
+def test_a_name_that_is_no_spec_is_refused_with_those_that_are(name: str | None) -> None:
+    with pytest.raises(ValueError, match=rf"spec={name!r} is not known; needed one of .*'Grid'.*'Mixture'"):
+        Spec.from_json({"spec": name})
+
+
+def test_a_spec_without_a_name_is_refused_whatever_target_it_names() -> None:
+    with pytest.raises(ValueError, match="spec=None is not known"):
+        Spec.from_json({"_target_": "os.system", "command": "true"})
+
+
+def test_an_unknown_name_is_refused_inside_another_spec_too() -> None:
+    described = TransformerSpec(1, 1, subdomains=(2,)).to_json()
+    described["positions"] = [{"spec": "eval"}]
+    with pytest.raises(ValueError, match="spec='eval' is not known"):
+        Spec.from_json(described)
+
+
+def test_an_unknown_argument_is_refused_with_those_it_takes() -> None:
+    with pytest.raises(ValueError, match=r"Mixture has no argument 'term'; it takes \['terms', 'hidden', 'skip'"):
+        Spec.from_json({"spec": "Mixture", "term": 4})
+
+
+def test_a_bad_value_in_json_is_refused_as_in_python() -> None:
+    with pytest.raises(ValueError, match=r"extent=\(0\.0,\)"):
+        Spec.from_json({"spec": "Grid", "extent": [0.0]})
+    with pytest.raises(ValueError, match="terms=0 must be at least 1"):
+        Spec.from_json({"spec": "Mixture", "terms": 0})
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"spec": "Grid"},
+        {"spec": ["Grid"]},
+        {"spec": "Grid", "extent": "wide"},
+        {"spec": "Grid", "extent": 2.0},
+        {"spec": "Mixture", "terms": "many"},
+        {"spec": "TransformerSpec", "in_channels": 1, "out_channels": 1, "subdomains": [2], "operator": 7},
+        5,
+    ],
+    ids=str,
+)
+@pytest.mark.xfail(strict=True, reason="Spec.from_json: missing or wrongly typed arguments are TypeErrors, or pass")
+@unchecked()
+def test_a_missing_argument_or_one_of_a_wrong_type_is_a_value_error(described: Any) -> None:
+    with pytest.raises(ValueError, match=r"extent|spec|terms|operator"):
+        Spec.from_json(described)
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, {1, 2}, object(), print, 1j, b"bytes", mondrian.Grid])
+def test_what_json_cannot_hold_cannot_be_stored(value: Any) -> None:
+    with pytest.raises(ValueError, match="cannot be stored; needed a spec, number, string"):
+        encode((1, value))
