@@ -57,10 +57,11 @@ def measure(folder: Path) -> str:
     rows: dict[str, tuple[Callable[[], Dataset[Any]], Any, int]] = {
         "lazy, cold": (lambda: forget(contiguous) or ours(contiguous, **lazy), collate, epoch),
         "lazy, warm": (lambda: ours(contiguous, **lazy), collate, epoch),
-        "lazy, warm, gzip chunks (h5py)": (lambda: ours(chunked, **lazy), collate, 40),
+        "lazy, warm, gzip chunks (h5py)": (lambda: ours(chunked, **lazy), collate, 20),
         "in memory": (lambda: ours(contiguous), collate, epoch),
-        "the_well's WellDataset, warm": (lambda: WellDataset(path=str(contiguous)), None, 12),
+        "the_well's WellDataset, warm": (lambda: WellDataset(path=str(contiguous)), None, 5),
     }
+    load = os.getloadavg()[0]
     results: dict[str, list[float]] = {name: [] for name in rows}
     for _ in range(ROUNDS):
         for name, (make, join, batches) in rows.items():
@@ -70,7 +71,8 @@ def measure(folder: Path) -> str:
         "",
         f"{SIMULATIONS:,} simulations of {POINTS[0]}^2 (input `u`, `gamma`; target `u`) in shards of {SHARD},",
         f"shuffled batches of {BATCH}, {WORKERS} workers, median of {ROUNDS} interleaved rounds;",
-        f"{os.cpu_count()} cores ({platform.machine()}), torch {torch.__version__}.",
+        f"{os.cpu_count()} cores ({platform.machine()}), torch {torch.__version__}, load before and after",
+        f"{load:.1f} and {os.getloadavg()[0]:.1f} (other work on the machine takes its share of the cores).",
         f"Wanted: {TARGET:,} samples a second from disk.",
         "",
         "| | samples a second | lowest | highest |",
