@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mondrian.grid import Grid
-from mondrian.resample import apply_along, lagrange_matrix
 
 
 @dataclass(frozen=True)
@@ -154,8 +153,8 @@ class StaggeredDecomposition:
     reach over the boundary are completed by the mirror image of what they hold inside, $u(-x) = u(x)$, so
     opposite sides never meet. `back` keeps what lies inside.
 
-    An even number of points a cell moves exactly. With an odd number the moved points fall half-way between
-    the given ones: cubic interpolation takes them there and back, with an error of fourth order.
+    Points move to points: with an odd number a cell the move is by half a spacing less than half a subdomain.
+    So nothing is ever interpolated, and `back(move(u)) == u` at every resolution.
     """
 
     base: Decomposition
@@ -167,23 +166,26 @@ class StaggeredDecomposition:
         counts = tuple(n if ring else n + 1 for n, ring in zip(self.base.subdomains, rings, strict=True))
         return Lattice(counts, rings)
 
-    @property
-    def exact(self) -> bool:
-        """Whether moving loses nothing: `back(move(u)) == u`."""
-        return all(n % 2 == 0 for n in self.base.cell_points)
-
     def move(self, cells: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch moved channel point"]:
         """From the cells of the base to the moved cells."""
         u = self.base.join(cells)
-        for axis, (points, ring) in enumerate(zip(self.base.cell_points, self.base.grid.periodic, strict=True)):
-            u = _move_axis(u, axis + 2, points, ring)
+        for axis, (points, ring) in enumerate(zip(self.base.cell_points, self.base.grid.periodic, strict=True), start=2):
+            if ring:
+                u = torch.roll(u, -(points // 2), dims=axis)
+            else:
+                outside, inside = points - points // 2, points // 2  # of the mirror image at the start, at the end
+                end = u.narrow(axis, u.shape[axis] - inside, inside)
+                u = torch.cat([u.narrow(axis, 0, outside).flip(axis), u, end.flip(axis)], dim=axis)
         return cut(u, self.lattice.counts)
 
     def back(self, cells: Float[Tensor, "batch moved channel point"]) -> Float[Tensor, "batch cell channel point"]:
         """From the moved cells to the cells of the base."""
         u = join(cells, self.lattice.counts, self.base.cell_points)
-        for axis, (points, ring) in enumerate(zip(self.base.cell_points, self.base.grid.periodic, strict=True)):
-            u = _back_axis(u, axis + 2, points, ring)
+        for axis, (points, ring) in enumerate(zip(self.base.cell_points, self.base.grid.periodic, strict=True), start=2):
+            if ring:
+                u = torch.roll(u, points // 2, dims=axis)
+            else:
+                u = u.narrow(axis, points - points // 2, u.shape[axis] - points)
         return self.base.cut(u)
 
 
@@ -206,32 +208,3 @@ def join(
     paired = [axis for a in range(dim) for axis in (1 + a, 2 + dim + a)]
     split = cells.reshape(batch, *counts, channels, *points).permute(0, 1 + dim, *paired)
     return split.reshape(batch, channels, *(n * count for n, count in zip(points, counts, strict=True)))
-
-
-def _move_axis(u: Tensor, axis: int, points: int, ring: bool) -> Tensor:
-    total, half = u.shape[axis], points // 2
-    if points % 2 == 0:
-        if ring:
-            return torch.roll(u, -half, dims=axis)
-        start, end = u.narrow(axis, 0, half).flip(axis), u.narrow(axis, total - half, half).flip(axis)
-        return torch.cat([start, u, end], dim=axis)
-    given = torch.arange(total, dtype=torch.float64, device=u.device) + 0.5
-    moved = torch.arange(total + (0 if ring else points), dtype=torch.float64, device=u.device)
-    if ring:
-        return apply_along(u, lagrange_matrix(given, moved + half + 1, period=total), axis)
-    mirrored = total - (total - (moved - half).abs()).abs()  # reflected at both ends of the box
-    return apply_along(u, lagrange_matrix(given, mirrored), axis)
-
-
-def _back_axis(u: Tensor, axis: int, points: int, ring: bool) -> Tensor:
-    half = points // 2
-    total = u.shape[axis] - (0 if ring else points)
-    if points % 2 == 0:
-        return torch.roll(u, half, dims=axis) if ring else u.narrow(axis, half, total)
-    wanted = torch.arange(total, dtype=torch.float64, device=u.device) + 0.5
-    if ring:
-        given = torch.arange(total, dtype=torch.float64, device=u.device) + half + 1
-        return apply_along(u, lagrange_matrix(given, wanted, period=total), axis)
-    inside = u.narrow(axis, half, total + 1)  # from wall to wall
-    given = torch.arange(total + 1, dtype=torch.float64, device=u.device)
-    return apply_along(inside, lagrange_matrix(given, wanted), axis)

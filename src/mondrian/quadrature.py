@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from jaxtyping import Float, Float64
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mondrian.spec import Spec
@@ -26,7 +24,7 @@ class Quadrature(Spec):
         """The power of `1 / n` with which the error on smooth functions falls."""
         raise NotImplementedError
 
-    def axis_weights(self, points: int) -> NDArray[np.float64]:
+    def axis_weights(self, points: int) -> Float64[Tensor, " point"]:
         """The weights along one axis."""
         raise NotImplementedError
 
@@ -38,7 +36,7 @@ class Quadrature(Spec):
         """
         product = torch.ones(1, dtype=torch.float64)
         for n in points:
-            product = torch.outer(product, torch.tensor(self.axis_weights(n).tolist(), dtype=torch.float64)).flatten()
+            product = torch.outer(product, self.axis_weights(n)).flatten()
         return product
 
 
@@ -50,8 +48,8 @@ class Midpoint(Quadrature):
     def order(self) -> int:
         return 2
 
-    def axis_weights(self, points: int) -> NDArray[np.float64]:
-        return np.full(points, 1 / points)
+    def axis_weights(self, points: int) -> Float64[Tensor, " point"]:
+        return torch.full((points,), 1 / points, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class EndCorrected(Quadrature):
     differences of the nearest `order - 1` points.
 
     >>> 24 * 8 * EndCorrected(terms=1).axis_weights(8)[:4]
-    array([26., 21., 25., 24.])
+    tensor([26., 21., 25., 24.], dtype=torch.float64)
     """
 
     terms: int = 1
@@ -78,26 +76,26 @@ class EndCorrected(Quadrature):
     def order(self) -> int:
         return 2 + 2 * self.terms
 
-    def axis_weights(self, points: int) -> NDArray[np.float64]:
+    def axis_weights(self, points: int) -> Float64[Tensor, " point"]:
         stencil = self.order - 1
         if points < stencil:
             raise ValueError(f"points={points} an axis are too few for terms={self.terms}; needed at least {stencil}")
         factors = {1: 1 / 24, 3: -7 / 5760}
-        correction = np.zeros(stencil)
+        correction = torch.zeros(stencil, dtype=torch.float64)
         for degree in (1, 3)[: self.terms]:
             correction += factors[degree] * _end_derivative(stencil, degree)
-        weights = np.ones(points)
+        weights = torch.ones(points, dtype=torch.float64)
         weights[:stencil] -= correction
-        weights[points - stencil :] -= correction[::-1]  # the mirror image: an odd derivative changes its sign
+        weights[points - stencil :] -= correction.flip(0)  # the mirror image: an odd derivative changes its sign
         return weights / points
 
 
-def _end_derivative(points: int, degree: int) -> NDArray[np.float64]:
+def _end_derivative(points: int, degree: int) -> Float64[Tensor, " point"]:
     """Coefficients of the derivative at 0 from the values at 1/2, 3/2, ..., in units of the spacing."""
-    places = np.arange(points) + 0.5
-    moments = np.zeros(points)
+    places = torch.arange(points, dtype=torch.float64) + 0.5
+    moments = torch.zeros(points, dtype=torch.float64)
     moments[degree] = math.factorial(degree)
-    return np.linalg.solve(np.vander(places, increasing=True).T, moments)
+    return torch.linalg.solve(torch.linalg.vander(places).mT, moments)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def ungroup(
 
 def halo_places(
     lattice: Lattice, padded: tuple[int, ...], tile: tuple[int, ...], radius: int, device: torch.device
-) -> tuple[list[Int[Tensor, "tile key"]], Bool[Tensor, "group key"]]:
+) -> tuple[list[Int[Tensor, "_tile _key"]], Bool[Tensor, "group key"]]:
     """Along each axis the cells that a tile and its halo cover; and which keys of each tile exist."""
     places, exist = [], []
     for count, n, t, ring in zip(lattice.counts, padded, tile, lattice.periodic, strict=True):
@@ -78,7 +78,7 @@ def halo_places(
 def gather_halo(
     u: Shaped[Tensor, "batch head cell feature"],
     counts: tuple[int, ...],
-    places: list[Int[Tensor, "tile key"]],
+    places: list[Int[Tensor, "_tile _key"]],
 ) -> Shaped[Tensor, "batch group_head key feature"]:
     """The cells at `places`, grouped like the tiles."""
     dim = len(counts)
@@ -89,7 +89,7 @@ def gather_halo(
     v = v.reshape(*u.shape[:2], *pairs, u.shape[-1])
     outer, inner = [2 + 2 * a for a in range(dim)], [3 + 2 * a for a in range(dim)]
     v = v.permute(0, *outer, 1, *inner, v.ndim - 1)
-    return v.reshape(u.shape[0], math.prod(p.shape[0] for p in places) * u.shape[1], -1, u.shape[-1])
+    return v.reshape(u.shape[0], math.prod([p.shape[0] for p in places]) * u.shape[1], -1, u.shape[-1])
 
 
 def best_tile(lattice: Lattice, radius: int) -> tuple[int, ...] | None:
@@ -102,8 +102,8 @@ def best_tile(lattice: Lattice, radius: int) -> tuple[int, ...] | None:
     best, least = None, float(lattice.size**2)
     for side in range(1, max(lattice.counts) + 1):
         tile = tuple(min(side, n) for n in lattice.counts)
-        tiles = math.prod(math.ceil(n / t) for n, t in zip(lattice.counts, tile, strict=True))
-        keys = math.prod(t + 2 * radius for t in tile)
+        tiles = math.prod([math.ceil(n / t) for n, t in zip(lattice.counts, tile, strict=True)])
+        keys = math.prod([t + 2 * radius for t in tile])
         work = float(tiles * keys * (math.prod(tile) + COPY))
         if work < least:
             best, least = tile, work

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from mondrian.artefact import ModelSpec, OperatorModel
 from mondrian.attention import AttentionSpec, GlobalAttention, LearnedPosition, Position
-from mondrian.decomposition import Decomposition
+from mondrian.decomposition import Decomposition, Lattice
 from mondrian.grid import Grid
 from mondrian.models.block import Block
 from mondrian.operators import OperatorSpec, SeparableMixture
@@ -49,6 +49,8 @@ class TransformerSpec(ModelSpec):
             )
         if self.grid is not None and self.grid.dim != self.dim:
             raise ValueError(f"grid has {self.grid.dim} axes; the subdomains have {self.dim}")
+        if self.subdomains or self.grid is not None:
+            self.attention.check(Lattice(self.counts(), self.default_grid.periodic))
 
     @property
     def dim(self) -> int:
@@ -108,7 +110,7 @@ class TransformerOperator(OperatorModel):
         self.projection = operator.feed_forward(width, width, spec.out_channels, dim=dim)
 
     def forward(
-        self, x: Float[Tensor, "batch in_channels *space"], grid: Grid | None = None
+        self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
     ) -> Float[Tensor, "batch out_channels *space"]:
         spec = self.spec
         check_input(x, spec.in_channels, spec.dim)
@@ -127,11 +129,7 @@ class TransformerOperator(OperatorModel):
 
     def _staggered(self, block: nn.Module, v: Tensor, cell: Cell, decomposition: Decomposition) -> Tensor:
         moved = decomposition.staggered()
-        u = moved.move(v)
-        if moved.exact:
-            return moved.back(block(u, cell, moved.lattice))
-        # moving back and forth would smooth v itself: only what the block adds goes that way
-        return v + moved.back(block(u, cell, moved.lattice) - u)
+        return moved.back(block(moved.move(v), cell, moved.lattice))
 
 
 def check_input(x: Tensor, channels: int, dim: int) -> None:

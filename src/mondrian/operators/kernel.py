@@ -67,7 +67,7 @@ class RidgeOperator(SubdomainOperator):
         n, hidden, i, o = cell.size, self.first.out_features, self.in_channels, self.out_channels
         costs: dict[Evaluation, float] = {
             Evaluation.DENSE: rows * i * o * n * n + (hidden + 8) * i * o * n * n,
-            Evaluation.COLLAPSED: 1.2 * rows * hidden * n * (min(i, o) * n + i * o) + 8 * rows * hidden * n * i,
+            Evaluation.COLLAPSED: 1.7 * rows * hidden * n * (min(i, o) * n + i * o) + 8 * rows * hidden * n * i,
         }
         terms = self.terms.look(self.first)
         if terms is not None:

@@ -1,0 +1,290 @@
+"""Speed and memory of operators and models, each against its plain definition in the same run.
+
+python -m benchmarks.core            everything (about fifteen minutes on two cores), stored in benchmarks/results
+python -m benchmarks.core models     one section: operators, choice, models, attention, table
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+import mondrian
+from benchmarks.measure import flops, interleaved, keep_large_allocations, matrix_peak, peak_memory, table
+from mondrian import Integral, Mixture, SeparableMixture, nbr_no, swin_no
+from mondrian.operators import Evaluation, OperatorSpec, use_definitions
+from mondrian.quadrature import Cell, Midpoint
+
+RESULTS = Path(__file__).parent / "results" / "core.md"
+OPERATORS = ("integral", "low_rank", "attention", "spectral", "interpolating", "mo", "sepmo")
+
+
+def operator_run(spec: OperatorSpec, points: int, plain: bool) -> Callable[[], torch.Tensor]:
+    """One application of a 64 to 192 operator to 64 cells."""
+    torch.manual_seed(0)
+    built = use_definitions(spec.build(64, 192, bias=False), plain)
+    cell = Cell.build((points, points), Midpoint())
+    v = torch.randn(1, 64, 64, cell.size)
+
+    def run() -> torch.Tensor:
+        with torch.no_grad():
+            return built(v, cell)
+
+    return run
+
+
+def model_run(name: str, points: int, plain: bool) -> Callable[[], torch.Tensor]:
+    """One forward pass of a recipe's model."""
+    torch.manual_seed(0)
+    model = use_definitions(mondrian.build(name), plain).eval()
+    x = torch.randn(1, 2, points, points)
+
+    def run() -> torch.Tensor:
+        with torch.no_grad():
+            return model(x)
+
+    return run
+
+
+def training_step(model: torch.nn.Module, batch: int, points: int) -> Callable[[], None]:
+    """Forward and backward on a batch."""
+    x = torch.randn(batch, 2, points, points)
+
+    def run() -> None:
+        model.zero_grad(set_to_none=True)
+        model(x).square().mean().backward()
+
+    return run
+
+
+def gib(size: float) -> str:
+    return "n/a" if size != size else f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+
+
+def operators() -> str:
+    """The mixture at 16 x 16 points a cell against the direct definition; growth with the points."""
+    spec = Mixture()
+    time = interleaved({"plain": operator_run(spec, 16, True), "fast": operator_run(spec, 16, False)}, rounds=4)
+    memory = {plain: peak_memory(operator_run, spec, 16, plain) for plain in (True, False)}
+    growth = interleaved({str(n): operator_run(spec, n, False) for n in (32, 64, 128, 256)}, rounds=5)
+    ratio = growth["256"] / growth["32"] / 64
+    rows = [
+        [
+            "time, definition / fast",
+            f"{time['plain']:.2f} s / {time['fast'] * 1e3:.1f} ms",
+            f"{time['plain'] / time['fast']:.0f}x",
+        ],
+        [
+            "peak memory, definition / fast",
+            f"{gib(memory[True])} / {gib(memory[False])}",
+            f"{memory[True] / max(memory[False], 1):.0f}x",
+        ],
+        [
+            "time from 32^2 to 256^2 points, per point",
+            " ".join(f"{n}: {t * 1e3:.0f} ms" for n, t in growth.items()),
+            f"{ratio:.2f}x",
+        ],
+    ]
+    return "Mixture 64 -> 192, 64 cells, batch 1, 16 x 16 points a cell:\n\n" + table(["", "measured", "ratio"], rows)
+
+
+def choice() -> str:
+    """At training size, what the library chooses against the best of the three evaluations."""
+    cell = Cell.build((4, 4), Midpoint())
+    rows = []
+    specs = {"Integral": Integral(), "Mixture": Mixture(), "SeparableMixture": SeparableMixture(skip=True)}
+    for name, spec in specs.items():
+        width = 128 if name == "SeparableMixture" else 64
+        for out in (3 * width, width):
+            torch.manual_seed(0)
+            v = torch.randn(32, 64, width, 16, requires_grad=True)
+            cases: dict[str, Callable[[], Any]] = {}
+            for way in [None, *Evaluation]:
+                built = spec.build(width, out)
+                built.evaluation = way
+
+                def run(built: torch.nn.Module = built) -> None:
+                    built.zero_grad(set_to_none=True)
+                    built(v, cell).square().mean().backward()
+
+                cases[way.value if way else built.choose(2048, cell).value + " (chosen)"] = run
+            time = interleaved(cases, rounds=5, seconds=25)
+            chosen = next(label for label in time if label.endswith("(chosen)"))
+            best = min(t for label, t in time.items() if label != chosen)
+            rows.append(
+                [
+                    f"{name} {width} -> {out}",
+                    chosen.split()[0],
+                    *(f"{time[way.value] * 1e3:.0f}" for way in Evaluation),
+                    f"{time[chosen.split()[0]] / best:.2f}",
+                ]
+            )
+    return "Forward and backward at 4 x 4 points, 64 cells, batch 32, in ms:\n\n" + table(
+        ["operator", "chosen", *(way.value for way in Evaluation), "chosen / best"], rows
+    )
+
+
+def models() -> str:
+    """Whole models against the same models made of plain definitions."""
+    rows = []
+    for name in ("allen_cahn/vit_mo", "allen_cahn/vit_sepmo"):
+        time = interleaved({"fast": model_run(name, 128, False), "plain": model_run(name, 128, True)}, rounds=3)
+        rows.append(
+            [
+                f"{name}, forward at 128^2",
+                f"{time['plain']:.2f} s",
+                f"{time['fast'] * 1e3:.0f} ms",
+                f"{time['plain'] / time['fast']:.1f}x",
+                "",
+            ]
+        )
+    peak = matrix_peak()
+    for name in ("allen_cahn/vit_mo", "allen_cahn/vit_sepmo"):
+        torch.manual_seed(0)
+        model = mondrian.build(name)
+        plain = use_definitions(copy.deepcopy(model))
+        step = training_step(model, 32, 32)
+        time = interleaved({"fast": step, "plain": training_step(plain, 32, 32)}, rounds=6, seconds=90)
+        rate = flops(step) / time["fast"]
+        rows.append(
+            [
+                f"{name}, training step at 32^2, batch 32",
+                f"{time['plain']:.2f} s",
+                f"{time['fast']:.2f} s",
+                f"{time['plain'] / time['fast']:.2f}x",
+                f"{rate / 1e9:.0f} GFLOP/s, {rate / peak:.0%} of peak",
+            ]
+        )
+    time = interleaved({"fast": model_run("allen_cahn/vit_mo", 1024, False)}, rounds=1)
+    memory = peak_memory(model_run, "allen_cahn/vit_mo", 1024, False)
+    rows.append(["allen_cahn/vit_mo, forward at 1024^2", "", f"{time['fast']:.1f} s", "", gib(memory)])
+    note = f"Matrix-product peak measured in this run: {peak / 1e9:.0f} GFLOP/s.\n\n"
+    return note + table(["", "definitions", "library", "ratio", ""], rows)
+
+
+def attention() -> str:
+    """Windowed and neighbourhood models on 32 x 32 subdomains against a full masked score matrix."""
+    rows = []
+    settings = {"hidden_channels": 64, "subdomains": (32, 32), "operator": SeparableMixture(terms=64), "n_layers": 2}
+    for label, model in {
+        "windowed, 4 x 4 windows": swin_no(2, 1, window=(4, 4), shift=(2, 2), **settings),
+        "neighbourhood, radius 2": nbr_no(2, 1, radius=2, **settings),
+    }.items():
+        masked = copy.deepcopy(model)
+        for module in masked.modules():
+            if isinstance(module, mondrian.attention.FunctionAttention):
+                module.plain = True
+        cases = {"fast": training_step(model, 1, 128), "masked": training_step(masked, 1, 128)}
+        time = interleaved(cases, rounds=4)
+        rows.append(
+            [
+                label,
+                f"{time['masked'] * 1e3:.0f} ms",
+                f"{time['fast'] * 1e3:.0f} ms",
+                f"{time['masked'] / time['fast']:.1f}x",
+            ]
+        )
+    return "Training step, 32 x 32 subdomains of 4 x 4 points, batch 1:\n\n" + table(
+        ["", "full masked matrix", "library", "ratio"], rows
+    )
+
+
+def fno_like(parameters: int) -> torch.nn.Module:
+    """neuraloperator's FNO with about as many parameters."""
+    from neuralop.models import FNO
+
+    def make(width: int) -> torch.nn.Module:
+        return FNO(n_modes=(16, 16), in_channels=2, out_channels=1, hidden_channels=width)
+
+    return min((make(width) for width in range(8, 96, 4)), key=lambda model: abs(count(model) - parameters))
+
+
+def count(model: torch.nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def forward_run(model: torch.nn.Module, batch: int, points: int) -> Callable[[], torch.Tensor]:
+    x = torch.randn(batch, 2, points, points)
+
+    def run() -> torch.Tensor:
+        with torch.no_grad():
+            return model(x)
+
+    return run
+
+
+def recipe_forward(name: str, batch: int, points: int) -> Callable[[], torch.Tensor]:
+    return forward_run(mondrian.build(name), batch, points)
+
+
+def comparison() -> str:
+    """Every operator under ViT and Swin, with an FNO of the same size, at three resolutions."""
+    rows = []
+    peak = matrix_peak()
+    names = [f"allen_cahn/{kind}_{operator}" for kind in ("vit", "swin") for operator in OPERATORS]
+    batches = {32: 8, 64: 4, 128: 2}
+    for name in tqdm(names, desc="models", disable=None):
+        model = mondrian.build(name).eval()
+        fno = fno_like(count(model)).eval()
+        for points, batch in batches.items():
+            cases = {"model": forward_run(model, batch, points), "fno": forward_run(fno, batch, points)}
+            time = interleaved(cases, rounds=3, seconds=10)
+            rate = flops(cases["model"]) / time["model"]
+            memory = peak_memory(recipe_forward, name, batch, points)
+            rows.append(
+                [
+                    name,
+                    f"{points}^2",
+                    f"{count(model):,}",
+                    f"{batch / time['model']:.1f}",
+                    gib(memory),
+                    f"{rate / 1e9:.0f}",
+                    f"{rate / peak:.0%}",
+                    f"{batch / time['fno']:.1f}",
+                    f"{count(fno):,}",
+                ]
+            )
+    return f"Forward passes, batches of {batches}; peak {peak / 1e9:.0f} GFLOP/s in this run:\n\n" + table(
+        [
+            "recipe",
+            "grid",
+            "parameters",
+            "samples/s",
+            "memory",
+            "GFLOP/s",
+            "of peak",
+            "FNO samples/s",
+            "FNO parameters",
+        ],
+        rows,
+    )
+
+
+SECTIONS = {"operators": operators, "choice": choice, "models": models, "attention": attention, "table": comparison}
+
+
+def main(wanted: list[str]) -> None:
+    """Run the sections, print them, and store them if all were asked for."""
+    unknown = set(wanted) - set(SECTIONS)
+    if unknown:
+        raise SystemExit(f"no section {unknown.pop()!r}; needed {', '.join(SECTIONS)}")
+    parts = []
+    for name in wanted or SECTIONS:
+        text = f"## {name}\n\n{SECTIONS[name]()}\n"
+        print(text, flush=True)
+        parts.append(text)
+    if not wanted:
+        RESULTS.parent.mkdir(exist_ok=True)
+        head = f"# Speed and memory of the core\n\n`make bench`, torch {torch.__version__}, {torch.get_num_threads()} threads.\n\n"
+        RESULTS.write_text(head + "\n".join(parts))
+
+
+if __name__ == "__main__":
+    keep_large_allocations()
+    main(sys.argv[1:])

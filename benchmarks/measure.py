@@ -1,0 +1,88 @@
+"""Timing as ratios in one run, interleaved; memory in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+
+def keep_large_allocations() -> None:
+    """Start the process again with glibc told to keep large blocks: else every step faults its pages in anew."""
+    wanted = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, sys.orig_argv, os.environ | wanted)
+
+
+def interleaved(cases: dict[str, Callable[[], Any]], *, rounds: int = 5, seconds: float = 60.0) -> dict[str, float]:
+    """The best time of each case, taken in turns, so that a busy neighbour slows them all alike.
+
+    Every case runs once to warm up and at least once more; then until `rounds` or `seconds` are used up.
+    """
+    for run in cases.values():
+        run()
+    best = dict.fromkeys(cases, float("inf"))
+    start = time.perf_counter()
+    for number in range(rounds):
+        for name, run in cases.items():
+            begin = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - begin)
+        if number and time.perf_counter() - start > seconds:
+            break
+    return best
+
+
+def matrix_peak() -> float:
+    """The machine's float32 matrix-product rate in FLOP/s, as measured now."""
+    a = torch.randn(2048, 2048)
+    best = interleaved({"product": lambda: a @ a}, rounds=15)["product"]
+    return 2 * 2048**3 / best
+
+
+def flops(run: Callable[[], Any]) -> int:
+    """Floating-point operations of the matrix products in `run`."""
+    with FlopCounterMode(display=False) as counter:
+        run()
+    return counter.get_total_flops()
+
+
+def peak_memory(make: Callable[..., Callable[[], Any]], *arguments: Any) -> float:
+    """Bytes that `make(*arguments)()` needs beyond what is there before it runs, in a new process."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    child = context.Process(target=_measure, args=(there, make, arguments))
+    child.start()
+    there.close()
+    try:
+        return float(here.recv())
+    except EOFError:
+        return float("nan")  # out of memory, most likely
+    finally:
+        child.join()
+
+
+def _measure(pipe: Connection, make: Callable[..., Callable[[], Any]], arguments: tuple[Any, ...]) -> None:
+    run = make(*arguments)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run()
+    pipe.send(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table with aligned columns."""
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    lines = [
+        [cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        for row in [header, *rows]
+    ]
+    rule = ["-" * w if c == 0 else "-" * (w - 1) + ":" for c, w in enumerate(widths)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])

@@ -1,0 +1,108 @@
+"""Position encodings: what they know, and what they must not know."""
+
+import pytest
+import torch
+
+from mondrian import LearnedPosition, Midpoint, RelativeBias, Rotary
+from mondrian.attention.position import rotate
+from mondrian.decomposition import Lattice
+from mondrian.quadrature import Cell
+
+pytestmark = pytest.mark.usefixtures("float64")
+SQUARE, TORUS = Lattice((4, 6), (False, False)), Lattice((4, 6), (True, True))
+
+
+def test_a_learned_position_of_degree_zero_is_one_vector_a_subdomain():
+    built = LearnedPosition().build(5, (4, 6))
+    assert built.table.shape == (24, 5, 1)
+    v = torch.zeros(1, 24, 5, 9)
+    added = built(v, Cell.build((3, 3), Midpoint()), SQUARE)
+    torch.testing.assert_close(added, built.table.expand(1, 24, 5, 9))
+
+
+def test_a_learned_function_is_the_same_polynomial_at_every_resolution():
+    built = LearnedPosition(degree=2).build(5, (4, 6))
+    coarse, fine = Cell.build((3, 3), Midpoint()), Cell.build((9, 9), Midpoint())
+    on_coarse = built(torch.zeros(1, 24, 5, 9), coarse, SQUARE).view(24, 5, 3, 3)
+    on_fine = built(torch.zeros(1, 24, 5, 81), fine, SQUARE).view(24, 5, 9, 9)
+    torch.testing.assert_close(on_fine[..., 1::3, 1::3], on_coarse)
+    assert on_coarse.std(dim=(2, 3)).amin() > 1e-4  # a function of space, not a vector
+    third_difference = on_fine.diff(n=3, dim=-1)
+    torch.testing.assert_close(third_difference, torch.zeros_like(third_difference))
+
+
+def test_a_tiled_position_repeats_over_the_lattice():
+    built = LearnedPosition(tile=(2, 3)).build(5, (2, 3))
+    added = built(torch.zeros(1, 24, 5, 4), Cell.build((2, 2), Midpoint()), SQUARE).view(4, 6, 5, 4)
+    torch.testing.assert_close(added[:2, :3], added[2:, 3:])
+    torch.testing.assert_close(added[0, 4, :, 0], built.table.view(2, 3, 5)[0, 1])
+
+
+def test_a_learned_position_refuses_other_numbers_of_subdomains_and_says_what_to_choose():
+    built = LearnedPosition().build(5, (4, 6))
+    other = Lattice((8, 6), (False, False))
+    with pytest.raises(ValueError, match=r"\(4, 6\) subdomains, but there are \(8, 6\).*RelativeBias, Rotary"):
+        built(torch.zeros(1, 48, 5, 4), Cell.build((2, 2), Midpoint()), other)
+
+
+def test_the_relative_bias_depends_on_the_offset_alone():
+    network = RelativeBias(hidden=7).build(16, 3, 2)
+    bias = network(SQUARE.offsets(), SQUARE.reach).view(3, 4, 6, 4, 6)
+    torch.testing.assert_close(bias[:, 1:, 1:, 1:, 1:], bias[:, :-1, :-1, :-1, :-1])
+    assert not torch.allclose(bias[:, 0, 0, 1, 0], bias[:, 1, 0, 0, 0])  # the way back is another offset
+
+
+def test_the_relative_bias_is_the_network_at_each_offset():
+    network = RelativeBias().build(16, 3, 2)
+    offsets = SQUARE.offsets()
+    scaled = offsets.sign() * torch.log2(1 + offsets.abs().double()) / 3
+    direct = network.second(torch.nn.functional.gelu(network.first(scaled))).permute(2, 0, 1)
+    torch.testing.assert_close(network(offsets, SQUARE.reach), direct)
+
+
+def test_the_relative_bias_takes_the_same_values_on_larger_lattices():
+    network = RelativeBias().build(16, 3, 2)
+    large = Lattice((9, 8), (False, False))
+    small_bias = network(SQUARE.offsets(), SQUARE.reach).view(3, 4, 6, 4, 6)
+    large_bias = network(large.offsets(), large.reach).view(3, 9, 8, 9, 8)
+    torch.testing.assert_close(large_bias[:, 2:6, 1:7, 2:6, 1:7], small_bias)
+
+
+def test_on_a_torus_the_relative_bias_goes_the_shorter_way_round():
+    network = RelativeBias().build(16, 3, 2)
+    bias = network(TORUS.offsets(), TORUS.reach).view(3, 4, 6, 4, 6)
+    rolled = bias.roll((1, 2, 1, 2), dims=(1, 2, 3, 4))
+    torch.testing.assert_close(rolled, bias)
+
+
+def scores(lattice: Lattice, rotary: Rotary, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    """Inner products of one function, put into every cell, with another."""
+    angles = rotary.angles(q.shape[0] // 2, lattice, dtype=q.dtype, device=q.device)
+    q, k = (rotate(u.expand(1, lattice.size, 1, *u.shape), angles) for u in (q, k))
+    return torch.einsum("bihcp,bjhcp->ij", q, k)
+
+
+@pytest.mark.parametrize("lattice", [SQUARE, TORUS, Lattice((5,), (False,)), Lattice((3, 4, 5), (True, False, True))])
+def test_rotated_scores_depend_on_the_offset_alone(lattice):
+    q, k = torch.randn(2, 13, 4)  # an odd channel stays as it is
+    table = scores(lattice, Rotary(), q, k)
+    found: dict[tuple[int, ...], float] = {}
+    offsets = lattice.offsets()
+    for i in range(lattice.size):
+        for j in range(lattice.size):
+            offset = tuple(offsets[i, j].tolist())
+            assert table[i, j].item() == pytest.approx(found.setdefault(offset, table[i, j].item()), abs=1e-10)
+    assert len({round(value, 6) for value in found.values()}) > 1
+
+
+def test_rotation_keeps_the_length_of_a_function():
+    angles = Rotary().angles(6, SQUARE, dtype=torch.float64, device=torch.device("cpu"))
+    u = torch.randn(2, 24, 3, 12, 5)
+    torch.testing.assert_close(rotate(u, angles).norm(dim=3), u.norm(dim=3))
+
+
+def test_rotary_needs_two_channels_an_axis():
+    with pytest.raises(ValueError, match="Rotary needs 4 channels a head in 2 dimensions; got 2"):
+        Rotary().angles(1, SQUARE, dtype=torch.float64, device=torch.device("cpu"))
+    with pytest.raises(ValueError, match=r"base=1.0 must be larger than 1"):
+        Rotary(base=1.0)

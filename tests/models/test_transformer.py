@@ -1,0 +1,288 @@
+"""The transformer operator: symmetries, resolutions, domains, and what it refuses."""
+
+import math
+
+import pytest
+import torch
+
+from mondrian import (
+    EndCorrected,
+    GlobalAttention,
+    Grid,
+    LearnedPosition,
+    NeighborhoodAttention,
+    RelativeBias,
+    TransformerSpec,
+    WindowedAttention,
+    nbr_no,
+    swin_no,
+    vit_no,
+)
+from mondrian.operators import use_definitions
+from tests.models.cases import KINDS, OPERATOR, small, transposed
+
+pytestmark = pytest.mark.usefixtures("float64")
+every_kind = pytest.mark.parametrize("kind", KINDS)
+staggered_or_not = pytest.mark.parametrize("stagger", [False, True], ids=["plain", "staggered"])
+
+
+@every_kind
+@staggered_or_not
+@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("periodic", [False, True], ids=["box", "torus"])
+@pytest.mark.parametrize("points", [2, 3], ids=["even", "odd"])
+def test_it_equals_the_model_made_of_plain_definitions(kind, stagger, dim, periodic, points):
+    model = small(kind, dim=dim, periodic=periodic, stagger=stagger)
+    x = torch.randn(2, 2, *(points * n for n in model.spec.subdomains))
+    fast = model(x)
+    assert fast.shape == (2, 3, *x.shape[2:])
+    torch.testing.assert_close(fast, use_definitions(model)(x), rtol=1e-9, atol=1e-9)
+
+
+@every_kind
+@staggered_or_not
+@pytest.mark.parametrize("points", [4, 3], ids=["even", "odd"])
+def test_on_a_torus_moving_the_input_by_a_subdomain_moves_the_output(kind, stagger, points):
+    model = small(kind, periodic=True, relative=True, stagger=stagger)
+    x = torch.randn(1, 2, 4 * points, 6 * points)
+    # windows are places of their own: there the step is a window
+    step = [points * (2 if kind == "swin" else 1), points * (4 if kind == "swin" else 5)]
+    torch.testing.assert_close(model(x.roll(step, (2, 3))), model(x).roll(step, (2, 3)), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["vit", "nbr"])
+def test_an_absolute_position_breaks_that_symmetry(kind):
+    model = small(kind, periodic=True)
+    x = torch.randn(1, 2, 8, 12)
+    assert not torch.allclose(model(x.roll(2, 2)), model(x).roll(2, 2), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["vit", "nbr"])
+def test_staggering_on_a_torus_of_even_cells_is_the_block_between_two_half_shifts(kind):
+    model = small(kind, periodic=True, relative=True, stagger=True, n_layers=2)
+    plain = small(kind, periodic=True, relative=True, n_layers=2)
+    plain.load_state_dict(model.state_dict())
+    x = torch.randn(1, 2, 16, 24)
+    # with the first block, lift and projection pointwise and idle, only the second block is left
+    for built in (model, plain):
+        for parameter in built.blocks[0].parameters():
+            parameter.data.zero_()
+        for part in (built.lift, built.projection):
+            for operator in (part.first, part.second):
+                operator.diagonals.data.zero_()
+    shifted = model(x.roll((2, 2), (2, 3))).roll((-2, -2), (2, 3))
+    torch.testing.assert_close(shifted, plain(x), rtol=1e-9, atol=1e-9)
+
+
+@every_kind
+@staggered_or_not
+@pytest.mark.parametrize("periodic", [False, True], ids=["box", "torus"])
+@pytest.mark.parametrize("points", [(4, 2), (3, 5)], ids=["even", "odd"])
+def test_a_transposed_model_gives_the_transposed_output(kind, stagger, periodic, points):
+    more = {"hidden_channels": 16, "n_layers": 2, "n_heads": 2, "operator": OPERATOR, "stagger": stagger}
+    rings = (periodic, False)
+    shapes = {"vit": {}, "swin": {"window": (2, 3), "shift": (1, 2)}, "nbr": {"radius": 1}}[kind]
+    make = {"vit": vit_no, "swin": swin_no, "nbr": nbr_no}[kind]
+    learned = LearnedPosition(tile=(2, 3) if kind == "swin" else ())
+    flipped = LearnedPosition(tile=(3, 2) if kind == "swin" else ())
+    model = make(
+        2, 3, subdomains=(4, 6), grid=Grid((2.0, 1.0), periodic=rings), positions=(learned, RelativeBias()), **shapes, **more
+    )
+    other_shapes = {name: value if isinstance(value, int) else value[::-1] for name, value in shapes.items()}
+    other = make(
+        2, 3, subdomains=(6, 4), grid=Grid((1.0, 2.0), periodic=rings[::-1]), positions=(flipped, RelativeBias()),
+        **other_shapes, **more,
+    )  # fmt: skip
+    transposed(other, model)
+    x = torch.randn(1, 2, 4 * points[0], 6 * points[1])
+    torch.testing.assert_close(other(x.mT), model(x).mT, rtol=1e-9, atol=1e-9)
+
+
+@every_kind
+@staggered_or_not
+def test_refining_the_grid_converges_at_second_order(kind, stagger):
+    model = small(kind, dim=1, periodic=False, stagger=stagger, relative=True)
+
+    def means(n):
+        grid = Grid((1.0,), points=(4 * n,))
+        x = grid.coordinates(dtype=torch.float64)[0]
+        u = model(torch.stack([torch.sin(5 * x), torch.exp(x)])[None], grid)
+        return u.view(3, 4, n).mean(dim=2)
+
+    truth = means(512)
+    errors = [(means(n) - truth).norm().item() for n in (16, 32, 64)]
+    assert math.log2(errors[1] / errors[2]) == pytest.approx(2.0, abs=0.15)
+    assert errors[2] < 1e-3 * truth.norm()
+
+
+def test_staggered_odd_cells_converge_to_what_the_even_ones_do():
+    model = small("vit", dim=1, stagger=True)
+
+    def middle(n):
+        grid = Grid((1.0,), points=(4 * n,))
+        x = grid.coordinates(dtype=torch.float64)[0]
+        u = model(torch.stack([torch.sin(5 * x), torch.exp(x)])[None], grid)
+        return u.view(3, 4, n).mean(dim=2)
+
+    truth = middle(512)
+    differences = [(middle(n) - truth).norm().item() for n in (17, 33, 65)]
+    assert differences[2] < 1e-2 * truth.norm()
+    # the cuts lie half a spacing from where they would be: an error of first order, and no more
+    assert math.log2(differences[0] / differences[2]) == pytest.approx(math.log2(65 / 17), abs=0.4)
+
+
+def test_staggering_lets_a_block_see_across_an_interface():
+    for stagger, sees in ((False, False), (True, True)):
+        model = small("nbr", dim=1, stagger=stagger, positions=(), subdomains=(4,))
+        for block in model.blocks:  # attention off: only the subdomain operators are left
+            for parameter in block.attention.out.parameters():
+                parameter.data.zero_()
+        x = torch.randn(1, 2, 32)
+        changed = x.clone()
+        changed[..., 8] += 1  # the first point of the second cell
+        moved = (model(changed) - model(x)).abs().amax(dim=1)[0, :8].amax()
+        assert bool(moved > 1e-6) == sees
+
+
+def test_staggering_does_not_join_opposite_sides_of_a_box():
+    for periodic, meet in ((False, False), (True, True)):
+        model = small("nbr", dim=1, periodic=periodic, stagger=True, positions=(), subdomains=(4,))
+        for block in model.blocks:
+            for parameter in block.attention.out.parameters():
+                parameter.data.zero_()
+        x = torch.randn(1, 2, 32)
+        changed = x.clone()
+        changed[..., 0] += 1
+        assert bool((model(changed) - model(x)).abs()[..., -1].amax() > 1e-6) == meet
+
+
+def test_staggering_costs_no_parameter():
+    count = {stagger: sum(p.numel() for p in small("vit", stagger=stagger).parameters()) for stagger in (False, True)}
+    assert count[False] == count[True]
+
+
+@every_kind
+@staggered_or_not
+def test_every_parameter_gets_a_gradient(kind, stagger):
+    model = small(kind, stagger=stagger)
+    model(torch.randn(2, 2, 16, 24)).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().amax() > 0, name
+
+
+@every_kind
+def test_the_same_seed_gives_the_same_model_and_output(kind):
+    outputs = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        model = small(kind)
+        outputs.append(model(torch.randn(1, 2, 8, 12)))
+    assert torch.equal(*outputs)
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_it_runs_in_lower_precision(kind, dtype):
+    model = small(kind)
+    x = torch.randn(1, 2, 8, 12)
+    expected = model(x)
+    low = model.to(dtype)(x.to(dtype))
+    assert low.dtype == dtype
+    scale = 1e-4 if dtype == torch.float32 else 0.2
+    assert (low.double() - expected).abs().mean() < scale * expected.abs().mean()
+
+
+def test_it_trains_under_autocast():
+    model = small("vit").float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(torch.randn(1, 2, 8, 12, dtype=torch.float32)).float().square().mean()
+    loss.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_the_models_quadrature_changes_its_output():
+    model = small("vit")
+    other = small("vit", quadrature=EndCorrected(terms=1))
+    other.load_state_dict(model.state_dict())
+    x = torch.randn(1, 2, 16, 24)
+    assert (model(x) - other(x)).abs().amax() > 1e-3
+
+
+def test_a_grid_given_with_the_call_decides_about_the_boundary():
+    model = small("nbr", periodic=False, relative=True)
+    x = torch.randn(1, 2, 8, 12)
+    box, torus = Grid((1.0, 1.5)), Grid((1.0, 1.5), periodic=(True, True))
+    assert torch.equal(model(x), model(x, grid=box))
+    assert not torch.allclose(model(x, grid=torus), model(x, grid=box))
+
+
+def test_a_physical_subdomain_size_makes_more_subdomains_on_a_larger_domain():
+    model = small("nbr", subdomains=(), subdomain_size=(0.25, 0.25), relative=True)
+    x = torch.randn(1, 2, 16, 24)
+    counted = small("nbr", subdomains=(4, 6), relative=True)
+    counted.load_state_dict(model.state_dict())
+    assert torch.equal(model(x), counted(x))
+    wide = model(torch.randn(1, 2, 16, 48), grid=Grid((1.0, 3.0)))
+    assert wide.shape == (1, 3, 16, 48)
+    far = torch.randn(1, 2, 16, 48)
+    changed = far.clone()
+    changed[..., -4:] += 1  # two blocks of radius 1 carry nothing further than two cells
+    grid = Grid((1.0, 3.0))
+    torch.testing.assert_close(model(far, grid)[..., :32], model(changed, grid)[..., :32])
+
+
+def test_a_learned_position_needs_to_know_how_many_subdomains_there_are():
+    with pytest.raises(ValueError, match=r"subdomain_size=\(0.5,\) needs a grid"):
+        vit_no(1, 1, hidden_channels=8, n_heads=2, subdomain_size=(0.5,))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (torch.randn(1, 3, 8, 12), r"x has shape \(1, 3, 8, 12\); needed \(batch, 2 channels, 2 space axes\)"),
+        (torch.randn(1, 2, 8), r"x has shape \(1, 2, 8\); needed \(batch, 2 channels, 2 space axes\)"),
+        (torch.randn(1, 2, 9, 12), r"subdomains=\(4, 6\) do not divide the points=\(9, 12\)"),
+        (torch.randn(0, 2, 8, 12), r"x has shape \(0, 2, 8, 12\); needed at least one sample"),
+        (torch.ones(1, 2, 8, 12, dtype=torch.long), r"dtype torch.int64; needed a floating-point tensor"),
+    ],
+    ids=["channels", "axes", "resolution", "empty batch", "integers"],
+)
+def test_bad_input_is_named(x, message):
+    with pytest.raises(ValueError, match=message):
+        small("vit")(x)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: vit_no(0, 1, subdomains=(2, 2)), "in_channels=0 must be at least 1"),
+        (lambda: vit_no(1, 1, subdomains=(2, 2), n_layers=0), "n_layers=0 must be at least 1"),
+        (lambda: vit_no(1, 1), "needed exactly one of the two"),
+        (lambda: vit_no(1, 1, subdomains=(2,), subdomain_size=(0.5,)), "needed exactly one of the two"),
+        (lambda: vit_no(1, 1, subdomains=(2, 2), grid=Grid((1.0,))), "grid has 1 axes; the subdomains have 2"),
+        (lambda: vit_no(1, 1, subdomains=(2, 2), n_heads=3), "n_heads=3 does not divide hidden_channels=64"),
+        (lambda: vit_no(1, 1, subdomains=(2, 2), grid=Grid((math.nan, 1.0))), "extent=.* must hold finite positive"),
+    ],
+)
+def test_impossible_settings_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_window_or_radius_larger_than_the_domain_is_refused_when_it_is_built():
+    for attention in (WindowedAttention(window=(4, 4)), NeighborhoodAttention(radius=3)):
+        with pytest.raises(ValueError, match="larger than|too large"):
+            TransformerSpec(1, 1, subdomains=(3, 3), attention=attention)
+
+
+def test_an_unknown_setting_is_refused():
+    with pytest.raises(TypeError, match="hidden_chanels"):
+        vit_no(1, 1, subdomains=(2, 2), hidden_chanels=3)
+
+
+def test_the_three_models_are_settings_of_one():
+    kinds = {kind: type(small(kind).spec.attention) for kind in KINDS}
+    assert kinds == {"vit": GlobalAttention, "swin": WindowedAttention, "nbr": NeighborhoodAttention}
+    shifts = [block.attention.spec.shift for block in small("swin", n_layers=4).blocks]
+    assert shifts == [(0, 0), (1, 1), (0, 0), (1, 1)]
