@@ -108,6 +108,22 @@ def test_a_sample_does_not_see_the_others(spec):
     torch.testing.assert_close(model(x)[1:], model(x[1:]))
 
 
+@pytest.mark.parametrize("spec", [case for case in FLAT if case.id != "factformer-updown"])
+@pytest.mark.parametrize("points", [(2, 2), (6, 4), (30, 2)])
+def test_fewer_points_than_modes_and_other_shapes(spec, points):
+    y = model_of(spec)(torch.randn(1, 2, *reversed(points)).mT)
+    assert y.shape == (1, 3, *points)
+    assert y.isfinite().all()
+
+
+@pytest.mark.parametrize("spec", FLAT)
+def test_automatic_mixed_precision(spec):
+    model, x = model_of(spec), field(spec)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = model(x)
+    assert (mixed - model(x)).norm() < 0.1 * model(x).norm()
+
+
 @pytest.mark.parametrize("spec", [case for case in FLAT if case.id in ("fno", "ffno", "factformer")])
 def test_translations_commute_on_a_torus(spec):
     model, x = model_of(spec).double(), field(spec, dtype=torch.float64)

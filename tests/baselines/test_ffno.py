@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -53,6 +54,21 @@ def test_refinement_converges_faster_than_any_order_on_a_ring():
     errors = [(output(n) - fine).norm().item() for n in (9, 27, 81)]
     assert math.log(errors[0] / errors[1], 3) > 2
     assert errors[-1] < 1e-5 * errors[0]
+
+
+def test_refinement_converges_at_second_order_between_walls():
+    """Zeros behind the end begin half a spacing after the last point: to the midpoint rule the jump is no error."""
+    model = FFNOSpec(1, 1, hidden_channels=6, n_layers=3, modes=(6,)).build()
+
+    def output(n):  # 36, 108, ... cell-centred points share those of 36; a quarter of each is a whole number
+        x = (torch.arange(n) + 0.5) / n
+        factor = n // 36
+        return model((torch.sin(3 * x) + x**2)[None, None])[..., factor // 2 :: factor]
+
+    fine = output(36 * 729)
+    errors = [(output(n) - fine).norm().item() for n in (36, 108, 324)]
+    orders = [math.log(a / b, 3) for a, b in pairwise(errors)]
+    assert orders == pytest.approx([2.0, 2.0], abs=0.05)
 
 
 def test_layer_norm_is_an_option():

@@ -197,7 +197,7 @@ def integrate_axes(
     for axis, kernel in enumerate(kernels):
         lines = u.movedim(2 + axis, 2)
         mixed = (kernel @ lines.flatten(3)) / kernel.shape[-1]
-        u = mixed.view(lines.shape).movedim(2, 2 + axis)
+        u = mixed.reshape(lines.shape).movedim(2, 2 + axis)
     return u
 
 

@@ -152,7 +152,7 @@ class PatchAttention(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each `(batch, head, cell, channel, point)`."""
         patches = v.flatten(0, 1).unflatten(-1, points)
-        parts = fourier_multiply(patches, self.weight).view(*v.shape[:2], 3, self.n_heads, -1, v.shape[-1])
+        parts = fourier_multiply(patches, self.weight).reshape(*v.shape[:2], 3, self.n_heads, -1, v.shape[-1])
         q, k, u = parts.transpose(1, 3).unbind(dim=2)
         return q, k, u
 

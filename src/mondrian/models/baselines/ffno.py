@@ -120,5 +120,5 @@ class AxisConvolution(nn.Module):
 
     def forward(self, v: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         lines = v.movedim(2 + self.axis, -1).movedim(1, -2)  # batch, the other axes, channel, points of the axis
-        u = fourier_multiply(lines.flatten(0, -3), self.weight).view(lines.shape)
+        u = fourier_multiply(lines.flatten(0, -3), self.weight).reshape(lines.shape)
         return u.movedim(-2, 1).movedim(-1, 2 + self.axis)
