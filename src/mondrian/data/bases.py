@@ -32,9 +32,8 @@ def cosine_basis(grid: Grid, axis: int, modes: int) -> Basis:
     >>> torch.allclose(phi.T @ phi / 8, torch.eye(8, dtype=torch.float64))
     True
     """
-    mode = torch.arange(modes)
-    angle = _turns(grid.points[axis], mode) / 2
-    k, scale = math.pi / grid.extent[axis] * mode.double(), _unit_norm(mode)
+    mode, k = torch.arange(modes), axis_wavenumbers(grid, axis, modes)
+    angle, scale = _turns(grid.points[axis], mode) / 2, _unit_norm(mode)
     return Basis(scale * torch.cos(angle), -scale * k * torch.sin(angle), k)
 
 
@@ -51,10 +50,9 @@ def fourier_basis(grid: Grid, axis: int, modes: int) -> Basis:
     >>> torch.allclose(phi.T @ phi / 8, torch.eye(7, dtype=torch.float64))
     True
     """
-    mode = torch.arange(modes)
-    pair, is_sine = (mode + 1) // 2, (mode % 2 == 0) & (mode > 0)
-    angle = _turns(grid.points[axis], pair)
-    k, scale = 2 * math.pi / grid.extent[axis] * pair.double(), _unit_norm(mode)
+    mode, k = torch.arange(modes), axis_wavenumbers(grid, axis, modes)
+    is_sine = (mode % 2 == 0) & (mode > 0)
+    angle, scale = _turns(grid.points[axis], (mode + 1) // 2), _unit_norm(mode)
     sine, cosine = scale * torch.sin(angle), scale * torch.cos(angle)
     return Basis(torch.where(is_sine, sine, cosine), k * torch.where(is_sine, cosine, -sine), k)
 
@@ -62,6 +60,13 @@ def fourier_basis(grid: Grid, axis: int, modes: int) -> Basis:
 def axis_basis(grid: Grid, axis: int, modes: int) -> Basis:
     """The Fourier basis on a periodic axis, the cosine basis on any other."""
     return (fourier_basis if grid.periodic[axis] else cosine_basis)(grid, axis, modes)
+
+
+def axis_wavenumbers(grid: Grid, axis: int, modes: int) -> Float[Tensor, " mode"]:
+    """Wavenumbers of the basis functions of an axis, in radians a unit of length."""
+    mode, unit = torch.arange(modes), math.pi / grid.extent[axis]
+    halves = 2 * ((mode + 1) // 2) if grid.periodic[axis] else mode
+    return halves.double() * unit
 
 
 def resolved_modes(grid: Grid, axis: int) -> int:

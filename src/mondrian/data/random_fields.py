@@ -11,13 +11,15 @@ as they are; with `modes` given, all grids sample one and the same function.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mondrian.data.bases import apply_along, axis_basis, resolved_modes
+from mondrian.data.bases import apply_along, axis_basis, axis_wavenumbers, resolved_modes
 from mondrian.grid import Grid
 
 # Amplitudes are normalised on the modes of this many points an axis, so that they don't change with the grid.
@@ -87,19 +89,26 @@ def noise(seeds: Sequence[int], modes: tuple[int, ...]) -> Float[Tensor, batch *
         if seed < 0:
             raise ValueError(f"seeds={list(seeds)} must not be negative; {seed} is")
     side = max(modes)
-    index = np.indices((side,) * len(modes)).reshape(len(modes), -1)
-    order = np.lexsort((*index[::-1], index.max(axis=0)))
-    position = np.empty_like(order)
-    position[order] = np.arange(order.size)
-    raw = np.stack([np.random.Philox(int(seed)).random_raw(order.size)[position] for seed in seeds])
+    position = _positions(side, len(modes))
+    raw = np.stack([np.random.Philox(int(seed)).random_raw(position.size)[position] for seed in seeds])
     uniform = torch.from_numpy(((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
     cube = torch.special.ndtri(uniform).reshape(len(seeds), *(side,) * len(modes))
     return cube[(slice(None), *(slice(count) for count in modes))]
 
 
+@lru_cache(maxsize=4)
+def _positions(side: int, dim: int) -> npt.NDArray[np.intp]:
+    """Where each mode of a cube, in row-major order, stands in the order of shells."""
+    index = np.indices((side,) * dim).reshape(dim, -1)
+    order = np.lexsort((*index[::-1], index.max(axis=0)))
+    position = np.empty_like(order)
+    position[order] = np.arange(order.size)
+    return position
+
+
 def wavenumber(grid: Grid, modes: tuple[int, ...]) -> Float[Tensor, "*mode"]:
     """Length of the wave vector of every mode, in radians a unit of length."""
-    axes = [axis_basis(grid, axis, count).wavenumbers for axis, count in enumerate(modes)]
+    axes = [axis_wavenumbers(grid, axis, count) for axis, count in enumerate(modes)]
     squares = torch.stack([k.square() for k in torch.meshgrid(*axes, indexing="ij")])
     return squares.sum(dim=0).sqrt()
 
