@@ -47,7 +47,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     cores = os.sched_getaffinity(0)
-    text = f"# Solvers\n\n`python -m benchmarks.solvers` on {processor()}, torch {torch.__version__}, one thread. Times are of the processor.\n"
+    text = f"# Solvers\n\n`python -m benchmarks.solvers` on {processor()}, torch {torch.__version__}, one thread. "
+    text += "Times are of the processor.\n"
     text += paper_size()
     os.sched_setaffinity(0, {max(cores)})
     text += against_py_pde(arguments.compiled)
@@ -90,8 +91,6 @@ def against_py_pde(compiled: bool) -> str:
     note = (
         "\npy-pde: `runge-kutta`, adaptive, numpy backend unless said; compiling is not counted. "
         "Errors: against the limit of small steps."
-    )
-        "\npy-pde: `runge-kutta`, adaptive, numpy backend (no compilation). Errors: against the limit of small steps."
     )
     return "\n".join([*lines, note, ""])
 
