@@ -3,14 +3,12 @@
 import pytest
 import torch
 
-from tests.models.cases import KINDS, small
+from tests.models.cases import small
 
 pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("float64")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("stagger", [False, True], ids=["plain", "staggered"])
-@pytest.mark.parametrize("points", [2, 3], ids=["even", "odd"])
+@pytest.mark.parametrize(("kind", "stagger", "points"), [("vit", False, 2), ("swin", True, 2), ("nbr", True, 3)])
 def test_it_compiles_as_one_graph_for_values_and_gradients(kind, stagger, points):
     torch.compiler.reset()
     model = small(kind, stagger=stagger)

@@ -33,21 +33,20 @@ def run(arguments: list[str]) -> None:
         print(json.dumps(rows, indent=2))
         return
     width = max(len(name) for name in names)
-    print(f"{'recipe':<{width}}  {'parameters':>10}  {'width':>5}  {'subdomains':<10}  operator")
+    print(f"{'recipe':<{width}}  {'parameters':>10}  {'width':>5}  {'subdomains':<10}  model")
     for row in rows:
-        counts = " x ".join(map(str, row["subdomains"]))
+        counts = " x ".join(map(str, row.get("subdomains", ["-"])))
         start = f"{row['name']:<{width}}  {row['parameters']:>10,}  {row['hidden_channels']:>5}"
-        print(f"{start}  {counts:<10}  {row['operator']}")
+        print(f"{start}  {counts:<10}  {row['model']}")
 
 
 def describe(name: str, model: DictConfig) -> dict[str, Any]:
     """Name, parameter count and main settings of a recipe; its model is never filled with numbers."""
     with torch.device("meta"):
         parameters = sum(parameter.numel() for parameter in instantiate(model, _convert_="all").parameters())
-    return {
-        "name": name,
-        "parameters": parameters,
-        "hidden_channels": model.hidden_channels,
-        "subdomains": list(model.subdomains),
-        "operator": model.operator["_target_"].split(".")[-1],
-    }
+    kind = model["_target_"].split(".")[-1]
+    row = {"name": name, "parameters": parameters, "hidden_channels": model.hidden_channels, "model": kind}
+    if "subdomains" in model:  # one of ours, not a baseline
+        row["subdomains"] = list(model.subdomains)
+        row["model"] += ", " + model.operator["_target_"].split(".")[-1]
+    return row

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
+from mondrian.operators.depthwise import DepthwiseMix
 from mondrian.operators.evaluation import Evaluation, KernelCache, SeparationTerms
 from mondrian.operators.kernel import pair_network
 from mondrian.operators.ridge import Ridge, Separation, basis_size
@@ -109,7 +110,8 @@ class SeparableMixtureOperator(SubdomainOperator):
             return mixed.view(-1, cell.size, cell.size) * cell.weights[:, None]
 
         kernel = self._kept(cell, Evaluation.DENSE, kernels)  # channel y x
-        return self._mix(torch.bmm(v.transpose(0, 1), kernel), v)
+        skip = None if self.skip is None else self.skip.weight
+        return DepthwiseMix.apply(v, kernel, self.mix.weight, skip, self._constant())[0]
 
     def _collapsed(
         self, v: Float[Tensor, "row channel_in point"], cell: Cell

@@ -1,0 +1,53 @@
+"""A kernel for each channel, then a mix of the channels: the dense evaluation of the separable mixture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+class DepthwiseMix(torch.autograd.Function):
+    r"""$u_{rox} = \sum_i W_{oi} \sum_y v_{riy} K_{iyx} + \sum_i S_{oi} v_{rix} + b_o$, with $S$ or without.
+
+    What autograd would do, in fewer passes over memory: the products accumulate in place, and the gradient of a matrix
+    between channels is one product over rows and points instead of a matrix for each row, summed.
+    """
+
+    @staticmethod
+    def forward(
+        v: Float[Tensor, "row channel_in point"],
+        kernel: Float[Tensor, "channel_in point point"],
+        mix: Float[Tensor, "channel_out channel_in"],
+        skip: Float[Tensor, "channel_out channel_in"] | None,
+        constant: Float[Tensor, " channel_out"],
+    ) -> tuple[Float[Tensor, "row channel_out point"], Float[Tensor, "channel_in row point"]]:
+        rows = v.shape[0]
+        integral = torch.bmm(v.transpose(0, 1), kernel)
+        u = torch.baddbmm(constant[:, None], mix.expand(rows, -1, -1), integral.transpose(0, 1))
+        if skip is not None:
+            u = u.baddbmm_(skip.expand(rows, -1, -1), v)
+        return u, integral
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        v, kernel, mix, skip, _ = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(v, kernel, mix, skip, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        v, kernel, mix, skip, integral = ctx.saved_tensors
+        slope = slope.contiguous()
+        rows = v.shape[0]
+        by_channel = slope.transpose(0, 1).flatten(1)
+        to_integral = torch.bmm(mix.mT.contiguous().expand(rows, -1, -1), slope).transpose(0, 1)
+        to_v = torch.bmm(to_integral, kernel.mT).transpose(0, 1)
+        to_skip = None
+        if skip is not None:
+            to_v = torch.baddbmm(to_v, skip.mT.contiguous().expand(rows, -1, -1), slope)
+            to_skip = by_channel @ v.transpose(0, 1).flatten(1).mT
+        to_kernel = torch.bmm(v.permute(1, 2, 0), to_integral)
+        return to_v, to_kernel, by_channel @ integral.flatten(1).mT, to_skip, by_channel.sum(dim=1)
