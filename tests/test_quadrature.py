@@ -120,7 +120,6 @@ def test_too_few_points_for_a_rule_are_refused_with_the_number_needed(terms: int
 
 
 @pytest.mark.parametrize("points", [0, -1])
-@pytest.mark.xfail(strict=True, reason="Midpoint.axis_weights(0): ZeroDivisionError; (-1): numpy's error")
 def test_no_points_at_all_are_refused_by_name(points: int) -> None:
     with pytest.raises(ValueError, match=f"points={points}"):
         Midpoint().axis_weights(points)
@@ -196,7 +195,6 @@ def test_parts_that_do_not_divide_a_cell_are_refused(parts: tuple[int, ...]) -> 
 
 
 @pytest.mark.parametrize("parts", [(0, 1), (-1, 1)])
-@pytest.mark.xfail(strict=True, reason="Cell.split: parts below 1 fail in arithmetic, not by name")
 def test_parts_below_one_are_refused_by_name(parts: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="parts="):
         Cell.build((4, 6), Midpoint()).split(parts)

@@ -1,11 +1,16 @@
-"""A model in a folder: `config.json` says what it is, `model.safetensors` holds its weights. Neither can run code."""
+"""A model in a folder: `config.json` says what it is, `model.safetensors` holds its weights. Neither can run code.
+
+Two files cannot be replaced at once, so a save first puts the new description beside the old one, under a name
+that belongs to the new weights. A reader looks for that name first: whenever a save stops, the folder holds the
+old model or the new one.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +23,7 @@ from torch import nn
 from mondrian.spec import Spec
 
 CONFIG, WEIGHTS, FORMAT = "config.json", "model.safetensors", 1
+KEYS = {"format", "weights_sha256", "model_sha256", "model"}
 
 
 @dataclass(frozen=True)
@@ -35,32 +41,38 @@ class OperatorModel(nn.Module):
     spec: ModelSpec
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write weights and description; each file appears whole or not at all."""
+        """Write weights and description. If that fails at any moment the folder holds the old model or the new one."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()})
-        config = {
-            "format": FORMAT,
-            "weights_sha256": hashlib.sha256(weights).hexdigest(),
-            "model": self.spec.to_json(),
-        }
-        write_atomically(folder / WEIGHTS, weights)
-        write_atomically(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+        digest, model = hashlib.sha256(weights).hexdigest(), self.spec.to_json()
+        config = {"format": FORMAT, "weights_sha256": digest, "model_sha256": _digest(model), "model": model}
+        description = (json.dumps(config, indent=2) + "\n").encode()
+        write_atomically(_pending(folder, digest), description)
+        write_atomically(folder / WEIGHTS, weights)  # here the old model gives way to the new one
+        write_atomically(folder / CONFIG, description)
+        _pending(folder, digest).unlink(missing_ok=True)
 
 
 def from_pretrained(folder: str | Path, *, device: torch.device | str = "cpu") -> OperatorModel:
     """The model that `save_pretrained` wrote to `folder`, ready for use."""
     folder = Path(folder)
-    config = _read_config(folder / CONFIG)
-    spec = Spec.from_json(config["model"])
-    if not isinstance(spec, ModelSpec):
-        raise ValueError(f"{folder / CONFIG} describes a {type(spec).__name__}; needed a model")
     weights = _read(folder / WEIGHTS)
-    if hashlib.sha256(weights).hexdigest() != config["weights_sha256"]:
+    digest = hashlib.sha256(weights).hexdigest()
+    pending = _pending(folder, digest)
+    path = pending if pending.exists() else folder / CONFIG
+    config = _read_config(path)
+    if digest != config["weights_sha256"]:
         raise ValueError(f"{folder / WEIGHTS} is damaged or belongs to another model: its checksum is not {CONFIG}'s")
-    model = spec.build()
     try:
-        model.load_state_dict(load(weights))
+        spec = Spec.from_json(config["model"])
+        if not isinstance(spec, ModelSpec):
+            raise ValueError(f"a {type(spec).__name__} is no model")
+        model = spec.build()
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise ValueError(f"{path} describes nothing that can be built: {str(error) or repr(error)}") from error
+    try:
+        model.load_state_dict(load(weights), assign=True)  # assigned, not copied: the dtype is that of the file
     except (SafetensorError, RuntimeError) as error:
         raise ValueError(f"{folder / WEIGHTS} does not hold the weights of this model: {error}") from error
     return model.to(device).eval()
@@ -68,9 +80,9 @@ def from_pretrained(folder: str | Path, *, device: torch.device | str = "cpu") -
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside `path`, flush to the disk, then rename over it. Errors name the file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -78,7 +90,16 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         raise OSError(error.errno, f"cannot write: {error.strerror}", str(path)) from error
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
+
+
+def _pending(folder: Path, digest: str) -> Path:
+    """The description of weights that may not have replaced the old ones yet."""
+    return folder / f".config.{digest[:16]}.json"
+
+
+def _digest(model: Any) -> str:
+    return hashlib.sha256(json.dumps(model, sort_keys=True).encode()).hexdigest()
 
 
 def _read(path: Path) -> bytes:
@@ -91,10 +112,12 @@ def _read(path: Path) -> bytes:
 def _read_config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(_read(path))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(config, dict) or not {"format", "weights_sha256", "model"} <= set(config):
-        raise ValueError(f"{path} was not written by mondrian: it lacks 'format', 'weights_sha256' or 'model'")
+    if not isinstance(config, dict) or not set(config) >= KEYS:
+        raise ValueError(f"{path} was not written by mondrian: needed {sorted(KEYS)}")
     if config["format"] != FORMAT:
         raise ValueError(f"{path} has format {config['format']}; this version reads format {FORMAT}")
+    if config["model_sha256"] != _digest(config["model"]):
+        raise ValueError(f"{path} is damaged or was edited: 'model' does not have the checksum 'model_sha256'")
     return config

@@ -14,27 +14,20 @@ from collections.abc import Sequence
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from mondrian.recipes import one_line
+
 COMMANDS = ("models", "generate")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] in ("-h", "--help"):
-        print(_overview())
-        return 0
-    name, *rest = words
-    if name not in COMMANDS:
-        print(f"mondrian: no command {name!r}; needed one of {', '.join(COMMANDS)}", file=sys.stderr)
-        return 2
-    module = importlib.import_module(f"mondrian.commands.{name}")
-    if {"-h", "--help"} & set(rest):
-        print((module.__doc__ or "").strip())
-        return 0
+    label = f"mondrian {words[0]}" if words and words[0] in COMMANDS else "mondrian"
     try:
-        module.run(rest)
+        _run(words)
+        sys.stdout.flush()  # here, where a closed pipe can be caught, and not at exit
     except KeyboardInterrupt:
-        print(f"mondrian {name}: stopped", file=sys.stderr)
+        print(f"{label}: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -42,9 +35,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, HydraException, OmegaConfBaseException) as error:
         if os.environ.get("MONDRIAN_DEBUG") == "1":
             raise
-        print(f"mondrian {name}: {error}", file=sys.stderr)
+        print(f"{label}: {one_line(error)}", file=sys.stderr)
         return 2
     return 0
+
+
+def _run(words: list[str]) -> None:
+    if not words or words[0] in ("-h", "--help"):
+        print(_overview())
+        return
+    name, *rest = words
+    if name not in COMMANDS:
+        raise ValueError(f"no command {name!r}; needed one of {', '.join(COMMANDS)}")
+    module = importlib.import_module(f"mondrian.commands.{name}")
+    if {"-h", "--help"} & set(rest):
+        print((module.__doc__ or "").strip())
+    else:
+        module.run(rest)
 
 
 def _overview() -> str:

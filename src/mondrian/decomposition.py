@@ -78,10 +78,11 @@ class Decomposition:
     subdomains: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "subdomains", tuple(self.subdomains))
         if len(self.subdomains) != self.grid.dim:
             raise ValueError(f"subdomains={self.subdomains} has {len(self.subdomains)} axes; the grid {self.grid.dim}")
-        if any(count < 1 for count in self.subdomains):
-            raise ValueError(f"subdomains={self.subdomains} must be at least 1 along each axis")
+        if any(isinstance(count, bool | float) or count < 1 for count in self.subdomains):
+            raise ValueError(f"subdomains={self.subdomains} must hold whole numbers of at least 1")
         self.grid.spacing  # noqa: B018 -- a grid without points says so here
         if any(n % count for n, count in zip(self.grid.points, self.subdomains, strict=True)):
             raise ValueError(
@@ -117,8 +118,7 @@ class Decomposition:
 
     def cut(self, u: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch cell channel point"]:
         """Restrict a function to the subdomains."""
-        if tuple(u.shape[2:]) != self.grid.points:
-            raise ValueError(f"u has shape {tuple(u.shape)}; needed (batch, channel, *{self.grid.points})")
+        self._check(u)
         return cut(u, self.subdomains)
 
     def join(self, cells: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch channel *space"]:
@@ -133,8 +133,9 @@ class Decomposition:
         self, u: Float[Tensor, "batch channel *space"], amount: tuple[float, ...]
     ) -> Float[Tensor, "batch channel *space"]:
         """Move a function cyclically by a physical amount, a whole number of points along each axis."""
-        if len(amount) != self.grid.dim:
-            raise ValueError(f"amount={amount} has {len(amount)} entries; needed {self.grid.dim}")
+        self._check(u)
+        if len(amount) != self.grid.dim or not all(math.isfinite(length) for length in amount):
+            raise ValueError(f"amount={amount} needs {self.grid.dim} finite lengths")
         steps = [length / spacing for length, spacing in zip(amount, self.grid.spacing, strict=True)]
         if any(abs(step - round(step)) > 1e-6 for step in steps):
             raise ValueError(f"amount={amount} is not a whole number of spacings {self.grid.spacing}")
@@ -143,6 +144,10 @@ class Decomposition:
     def staggered(self) -> StaggeredDecomposition:
         """The decomposition moved by half a subdomain along every axis."""
         return StaggeredDecomposition(self)
+
+    def _check(self, u: Tensor) -> None:
+        if tuple(u.shape[2:]) != self.grid.points:
+            raise ValueError(f"u has shape {tuple(u.shape)}; needed (batch, channel, *{self.grid.points})")
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,8 @@ class StaggeredDecomposition:
     def move(self, cells: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch moved channel point"]:
         """From the cells of the base to the moved cells."""
         u = self.base.join(cells)
-        for axis, (points, ring) in enumerate(zip(self.base.cell_points, self.base.grid.periodic, strict=True), start=2):
+        rings = self.base.grid.periodic
+        for axis, (points, ring) in enumerate(zip(self.base.cell_points, rings, strict=True), start=2):
             if ring:
                 u = torch.roll(u, -(points // 2), dims=axis)
             else:
@@ -181,7 +187,8 @@ class StaggeredDecomposition:
     def back(self, cells: Float[Tensor, "batch moved channel point"]) -> Float[Tensor, "batch cell channel point"]:
         """From the moved cells to the cells of the base."""
         u = join(cells, self.lattice.counts, self.base.cell_points)
-        for axis, (points, ring) in enumerate(zip(self.base.cell_points, self.base.grid.periodic, strict=True), start=2):
+        rings = self.base.grid.periodic
+        for axis, (points, ring) in enumerate(zip(self.base.cell_points, rings, strict=True), start=2):
             if ring:
                 u = torch.roll(u, points // 2, dims=axis)
             else:

@@ -47,7 +47,7 @@ class Grid(Spec):
             value = getattr(self, name)
             if value and len(value) != self.dim:
                 raise ValueError(f"{name}={value} has {len(value)} entries; extent={self.extent} needs {self.dim}")
-        if any(isinstance(n, bool) or int(n) != n or n < 1 for n in self.points):
+        if any(isinstance(n, bool | float) or n < 1 for n in self.points):
             raise ValueError(f"points={self.points} must hold whole numbers of at least 1")
         if not all(math.isfinite(start) for start in self.origin):
             raise ValueError(f"origin={self.origin} must be finite")

@@ -49,6 +49,8 @@ class Midpoint(Quadrature):
         return 2
 
     def axis_weights(self, points: int) -> Float64[Tensor, " point"]:
+        if points < 1:
+            raise ValueError(f"points={points} an axis are too few; needed at least 1")
         return torch.full((points,), 1 / points, dtype=torch.float64)
 
 
@@ -137,7 +139,7 @@ class Cell:
 
     def split(self, parts: tuple[int, ...]) -> Cell:
         """One of the equal boxes into which `parts` cuts the cell, as a cell of its own."""
-        if len(parts) != len(self.points) or any(n % k for n, k in zip(self.points, parts, strict=True)):
+        if len(parts) != len(self.points) or any(k < 1 or n % k for n, k in zip(self.points, parts, strict=True)):
             raise ValueError(f"parts={parts} must divide the {self.points} points of a cell")
         inner = tuple(n // k for n, k in zip(self.points, parts, strict=True))
         return Cell.build(inner, self.quadrature, dtype=self.weights.dtype, device=self.weights.device)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from hydra import compose, initialize_config_module
+from hydra.errors import HydraException, InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
 
 from mondrian.artefact import OperatorModel
 
@@ -23,7 +26,8 @@ def recipe(name: str, *overrides: str) -> DictConfig:
     if name not in recipe_names():
         family = [other for other in recipe_names() if other.split("/")[0] == name.split("/")[0]]
         raise ValueError(f"no recipe {name!r}; needed one of {', '.join(family or recipe_names())}")
-    return recipes([name], *overrides)[name]
+    with _named(name, *overrides):
+        return recipes([name], *overrides)[name]
 
 
 def recipes(names: Iterable[str], *overrides: str) -> dict[str, DictConfig]:
@@ -39,7 +43,26 @@ def build(name: str, *overrides: str) -> OperatorModel:
     >>> model.spec.n_layers
     2
     """
-    return instantiate(recipe(name, *overrides).model, _convert_="all")
+    config = recipe(name, *overrides)
+    with _named(name, *overrides):
+        return instantiate(config.model, _convert_="all")
+
+
+def one_line(error: BaseException) -> str:
+    """Hydra's message without its line breaks, paths and addresses."""
+    noise = ("Config search path:", "provider=", "full_key:", "object_type=", "See https://")
+    lines = (line.strip() for line in str(error).splitlines())
+    return " ".join(line for line in lines if line and not line.startswith(noise))
+
+
+@contextmanager
+def _named(*words: str) -> Iterator[None]:
+    """Errors of Hydra as `ValueError` with the recipe and the overrides, and with our own message if there is one."""
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as error:
+        cause = error.__cause__ if isinstance(error, InstantiationException) else None
+        raise ValueError(f"{' '.join(words)}: {one_line(cause or error)}") from error
 
 
 def _names(folder: Traversable, prefix: str) -> list[str]:

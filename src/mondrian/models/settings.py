@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 from mondrian.attention import (
@@ -37,7 +38,7 @@ def vit_no(
     out_channels: int,
     *,
     n_heads: int = 4,
-    spatial_heads: tuple[int, ...] = (),
+    spatial_heads: Sequence[int] = (),
     attention_operator: OperatorSpec | None = None,
     **settings: Unpack[Settings],
 ) -> TransformerOperator:
@@ -48,7 +49,7 @@ def vit_no(
     >>> sum(p.numel() for p in model.parameters())
     6954850
     """
-    attention = GlobalAttention(n_heads=n_heads, spatial_heads=spatial_heads, operator=attention_operator)
+    attention = GlobalAttention(n_heads=n_heads, spatial_heads=tuple(spatial_heads), operator=attention_operator)
     return TransformerOperator(TransformerSpec(in_channels, out_channels, attention=attention, **settings))
 
 
@@ -56,10 +57,10 @@ def swin_no(
     in_channels: int,
     out_channels: int,
     *,
-    window: tuple[int, ...] = (4, 4),
-    shift: tuple[int, ...] = (),
+    window: Sequence[int] = (4, 4),
+    shift: Sequence[int] = (),
     n_heads: int = 4,
-    spatial_heads: tuple[int, ...] = (),
+    spatial_heads: Sequence[int] = (),
     attention_operator: OperatorSpec | None = None,
     **settings: Unpack[Settings],
 ) -> TransformerOperator:
@@ -67,15 +68,14 @@ def swin_no(
 
     By default each place in a window has a learned vector, and scores have a relative bias.
     """
-    window = tuple(window)
     attention = WindowedAttention(
         n_heads=n_heads,
-        spatial_heads=spatial_heads,
+        spatial_heads=tuple(spatial_heads),
         operator=attention_operator,
-        window=window,
-        shift=shift or tuple(n // 2 for n in window),
+        window=tuple(window),
+        shift=tuple(shift) or tuple(n // 2 for n in window),
     )
-    settings.setdefault("positions", (LearnedPosition(tile=window), RelativeBias()))
+    settings.setdefault("positions", (LearnedPosition(tile=attention.window), RelativeBias()))
     return TransformerOperator(TransformerSpec(in_channels, out_channels, attention=attention, **settings))
 
 
@@ -86,14 +86,14 @@ def nbr_no(
     radius: int = 2,
     zero_far: bool = False,
     n_heads: int = 4,
-    spatial_heads: tuple[int, ...] = (),
+    spatial_heads: Sequence[int] = (),
     attention_operator: OperatorSpec | None = None,
     **settings: Unpack[Settings],
 ) -> TransformerOperator:
     """Nbr-NO: every subdomain attends to those within a radius."""
     attention = NeighborhoodAttention(
         n_heads=n_heads,
-        spatial_heads=spatial_heads,
+        spatial_heads=tuple(spatial_heads),
         operator=attention_operator,
         radius=radius,
         zero_far=zero_far,
