@@ -68,6 +68,24 @@ def test_overrides(arguments: list[str], check) -> None:
         (["path=p", "data.problem.gama=[1,2]"], "gama"),
         (["path=p", "data.points.test=[[256,256]]"], "finer than the simulation's (128, 128)"),
         (["path=p", "data.points.test=[[128]]"], "points=(128,) have 1 entries"),
+        (["path=p", "data.points.test=[128,128]"], "data.points.test=[128, 128] must list resolutions"),
+        (["path=p", "data.points.test=[[0,128]]"], "data.points.test=0 must be a whole number from 1 on"),
+        (["path=p", "data.points.test=[[a,b]]"], "data.points.test=a must be a whole number from 1 on"),
+        (["path=p", "seed=three"], "seed=three must be a whole number"),
+        (["path=p", "seed=1.5"], "seed=1.5 must be a whole number"),
+        (["path=p", "seed=true"], "seed=True must be a whole number"),
+        (["path=p", "seed=null"], "seed=None must be a whole number"),
+        (["path=p", "shard_size=0"], "shard_size=0 must be a whole number from 1 on"),
+        (["path=p", "workers=two"], "workers=two must be a whole number from 1 on"),
+        (["path=p", "workers=0"], "workers=0 must be a whole number from 1 on"),
+        (["path=p", "simulations.train=many"], "simulations.train=many must be a whole number from 0 on"),
+        (["path=p", "simulations=5"], "simulations=5 must give a value for each split"),
+        (["path=p", "repair=no"], "repair=no must be true or false"),
+        (["path=p", "native=1"], "native=1 must be true or false"),
+        (["path=p", "data.problem.time=six"], "AllenCahn has time='six'"),
+        (["path=p", "data.problem.time=nan"], "time=nan must be positive"),
+        (["path=p", "data.problem.gamma=[1,2,3]"], "gamma=(1, 2, 3) must be two positive numbers"),
+        (["path=p", "data=navier_stokes", "data.problem.steps=0"], "steps=0 must be a positive multiple"),
     ],
 )
 def test_bad_arguments_leave_with_code_two(
@@ -122,6 +140,11 @@ def test_a_trajectory_becomes_a_film(tmp_path: Path) -> None:
 )
 def test_ranks_of_torchrun_and_slurm(environment: dict[str, str], share: tuple[int, int]) -> None:
     assert command.rank(environment) == share
+
+
+def test_ranks_that_are_no_numbers_are_named() -> None:
+    with pytest.raises(ValueError, match="RANK=first, WORLD_SIZE=2 in the environment must be whole numbers"):
+        command.rank({"RANK": "first", "WORLD_SIZE": "2"})
 
 
 def test_ranks_make_their_shares(

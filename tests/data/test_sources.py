@@ -11,7 +11,7 @@ from the_well.data import WellDataset
 from the_well.utils.dummy_data import write_dummy_data
 
 from mondrian import Grid, Spec
-from mondrian.data.arrays import ChunkedArray, ContiguousArray, MemoryArray
+from mondrian.data.arrays import ChunkedArray, ContiguousArray, Handles, MemoryArray, hdf5_array
 from mondrian.data.datasets import Window, WindowDataset
 from mondrian.data.sources import ArrayFile, Axis, PairFile, PDEBenchFile, WellFiles, same_grid
 from mondrian.data.store import Simulations, write_shard
@@ -92,6 +92,21 @@ def test_chunked_and_compressed_files_read_like_contiguous_ones(tmp_path: Path, 
         np.testing.assert_array_equal(loaded.fields["u"].read(1, slice(0, 6))[:, 0], field[1])
 
 
+@pytest.mark.parametrize("chunks", [None, (1, 2, 16, 16)], ids=["contiguous", "chunked"])
+def test_a_relative_path_outlives_a_change_of_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: tuple[int, ...] | None
+) -> None:
+    field = np.random.default_rng(0).standard_normal((4, 6, 32, 32)).astype(np.float32)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("u.hdf5", "w") as file:
+        kind = hdf5_array(Handles(), file.create_dataset("u", data=field, chunks=chunks))
+        arrays = [kind, ChunkedArray(Handles(), file["u"])]
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for array in arrays:
+        np.testing.assert_array_equal(array.read((2, slice(1, 3))), field[2, 1:3])
+
+
 @pytest.mark.parametrize(
     ("breakage", "message"),
     [
@@ -101,6 +116,12 @@ def test_chunked_and_compressed_files_read_like_contiguous_ones(tmp_path: Path, 
         ("del file['t1_fields/field'].attrs['dim_varying']", r"/field \(2, 10, 32, 32, 2\) has no attribute"),
         ("file['t1_fields/field'].attrs['sample_varying'] = False", r"field \(2, 10, 32, 32, 2\) has rank 5"),
         ("file.attrs['n_trajectories'] = 3", r"constant_field \(2, 32, 32\) holds 2 simulations; needed 3"),
+        (
+            "old = file['t1_fields/field']; new = file.create_dataset('t1_fields/new', data=old[:, :4]); "
+            "new.attrs.update(old.attrs); file.move('t1_fields/field', 'old'); "
+            "file.move('t1_fields/new', 't1_fields/field')",
+            r"t1_fields/field \(2, 4, 32, 32, 2\) has 4 steps; simulation 0 needs 10",
+        ),
         ("file['dimensions/x'][3] = 0.9", r"dimensions/x \(32,\) is not uniform"),
         ("file.attrs['grid_type'] = 'spherical'", "grid_type='spherical'"),
     ],
@@ -218,6 +239,17 @@ def test_pdebench_errors_name_file_key_and_shape(tmp_path: Path, values: np.ndar
         coordinates(file, (6, 5))
     with pytest.raises(ValueError, match=r"tensor \(3, 5, 6, 4\) does not lie on the grid of \(6, 5\)"):
         PDEBenchFile(path=str(path)).open()
+    for lengths in ((5, 1), (1, 5)):  # a length of 1 would broadcast
+        with h5py.File(path, "w") as file:
+            file["density"], file["Vx"] = (values[:, :steps] for steps in lengths)
+            coordinates(file, (6, 4))
+        with pytest.raises(ValueError, match=r"bad\.hdf5: Vx .* and density .* differ in simulations or in steps"):
+            PDEBenchFile(path=str(path)).open()
+    with h5py.File(path, "w") as file:
+        file["tensor"], file["t-coordinate"] = values, np.linspace(0, 1, 3)
+        coordinates(file, (6, 4))
+    with pytest.raises(ValueError, match=r"bad\.hdf5 lists 3 times; its first simulation has 5 steps"):
+        PDEBenchFile(path=str(path)).open()
     with h5py.File(path, "w") as file:
         file["0000/data"], file["0001/data"] = values[0], values[0, :, :3]
     with pytest.raises(ValueError, match=r"0001/data \(5, 3, 4\) differs from 0000/data \(5, 6, 4\)"):
@@ -329,6 +361,9 @@ def test_plain_arrays_that_do_not_fit_are_refused(tmp_path: Path, values: np.nda
         ArrayFile(path=str(tmp_path / "u.npy"), axes=axes).open()
     with pytest.raises(ValueError, match=r"extent=\(1\.0,\) has 1 entries; .*needs 2"):
         ArrayFile(path=str(tmp_path / "u.npy"), axes=ORDERS[0], extent=(1.0,)).open()
+    np.savez(tmp_path / "steps.npz", u=values[..., 0], a=values[:, :1, :, 0])
+    with pytest.raises(ValueError, match=r"steps\.npz: a \(3, 1, 6\) has 1 steps; simulation 0 needs 5"):
+        ArrayFile(path=str(tmp_path / "steps.npz"), axes=(Axis.SIMULATION, Axis.TIME, Axis.SPACE)).open()
     np.savez(tmp_path / "u.npz", a=values)
     with pytest.raises(ValueError, match=r"u\.npz has no key 'u'; it has \['a'\]"):
         ArrayFile(path=str(tmp_path / "u.npz"), axes=axes, keys=("u",)).open()

@@ -63,22 +63,31 @@ RESTRICTIONS: Mapping[str, type[Restriction]] = {
 def run(arguments: list[str]) -> None:
     """Generate what the overrides describe."""
     config = configure(arguments)
-    if OmegaConf.is_missing(config, "path"):
+    if OmegaConf.is_missing(config, "path") or config.path is None:
         raise ValueError("path is missing; needed the folder to write, for example path=data/allen_cahn")
-    folder = Path(config.path)
+    folder = Path(str(config.path))
     wanted = plan(
         problem(config),
-        seed=config.seed,
-        simulations={str(split): count for split, count in config.simulations.items()},
-        points={str(split): [tuple(sizes) for sizes in stored] for split, stored in config.data.points.items()},
-        shard_size=config.shard_size,
+        seed=_whole("seed", config.seed),
+        simulations={
+            split: _whole(f"simulations.{split}", count, least=0)
+            for split, count in _mapping("simulations", config.simulations).items()
+        },
+        points={
+            split: _points(f"data.points.{split}", stored)
+            for split, stored in _mapping("data.points", config.data.points).items()
+        },
+        shard_size=_whole("shard_size", config.shard_size, least=1),
     )
     share = _share(config.shard) if config.shard is not None else rank(os.environ)
-    workers = config.workers or (1 if share[1] > 1 else len(os.sched_getaffinity(0)))
+    workers = 1 if share[1] > 1 else len(os.sched_getaffinity(0))
+    if config.workers is not None:
+        workers = _whole("workers", config.workers, least=1)
+    repair, preview = (_flag(name, config[name]) for name in ("repair", "preview"))
     began = time.perf_counter()
-    made = generate(folder, wanted, workers=workers, share=share, repair=config.repair, progress=True)
+    made = generate(folder, wanted, workers=workers, share=share, repair=repair, progress=True)
     _report(folder, made, share, time.perf_counter() - began)
-    if config.preview:
+    if preview:
         _preview(folder, made)
 
 
@@ -107,9 +116,9 @@ def configure(arguments: list[str]) -> Any:
 def problem(config: Any) -> Problem:
     """The problem that the configuration describes."""
     described: Any = OmegaConf.to_container(config.data.problem, resolve=True)
-    described["native"] = config.native
+    described["native"] = _flag("native", config.native)
     if config.restrict is not None:
-        if config.restrict not in RESTRICTIONS:
+        if str(config.restrict) not in RESTRICTIONS:
             raise ValueError(f"restrict={config.restrict} is not known; needed one of {', '.join(RESTRICTIONS)}")
         described["restriction"] = RESTRICTIONS[config.restrict]().to_json()
     found = Spec.from_json(described)
@@ -126,8 +135,35 @@ def rank(environment: Mapping[str, str]) -> tuple[int, int]:
     """
     for number, total in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
         if number in environment and total in environment:
+            if not (environment[number].isdecimal() and environment[total].isdecimal()):
+                got = f"{number}={environment[number]}, {total}={environment[total]}"
+                raise ValueError(f"{got} in the environment must be whole numbers")
             return int(environment[number]), int(environment[total])
     return 0, 1
+
+
+def _whole(name: str, value: Any, *, least: int | None = None) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+        raise ValueError(f"{name}={value} must be a whole number" + ("" if least is None else f" from {least} on"))
+    return value
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}={value} must be true or false")
+    return value
+
+
+def _mapping(name: str, value: Any) -> dict[str, Any]:
+    if not OmegaConf.is_dict(value):
+        raise ValueError(f"{name}={value} must give a value for each split, for example {name}.train=...")
+    return {str(split): item for split, item in value.items()}
+
+
+def _points(name: str, stored: Any) -> list[tuple[int, ...]]:
+    if not OmegaConf.is_list(stored) or not all(OmegaConf.is_list(sizes) for sizes in stored):
+        raise ValueError(f"{name}={stored} must list resolutions, for example {name}=[[32,32],[64,64]]")
+    return [tuple(_whole(name, size, least=1) for size in sizes) for sizes in stored]
 
 
 def _share(text: str) -> tuple[int, int]:

@@ -32,7 +32,7 @@ class StoredArray(ABC):
         self.dtype = np.dtype(dtype)
 
     @abstractmethod
-    def read(self, index: Index) -> Shaped[np.ndarray, ...]:
+    def read(self, index: Index) -> Shaped[np.ndarray, "..."]:
         """The part at `index`: a number or a range for each axis."""
 
     def __str__(self) -> str:
@@ -46,11 +46,11 @@ class StoredArray(ABC):
 class MemoryArray(StoredArray):
     """An array that is in memory already."""
 
-    def __init__(self, values: Shaped[np.ndarray, ...], *, file: str, key: str = "") -> None:
+    def __init__(self, values: Shaped[np.ndarray, "..."], *, file: str, key: str = "") -> None:
         super().__init__(file=file, key=key, shape=values.shape, dtype=values.dtype)
         self.values = values
 
-    def read(self, index: Index) -> Shaped[np.ndarray, ...]:
+    def read(self, index: Index) -> Shaped[np.ndarray, "..."]:
         return np.asarray(self.values[index])
 
 
@@ -69,7 +69,7 @@ class ContiguousArray(StoredArray):
         self.offset = offset
         self._strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
-    def read(self, index: Index) -> Shaped[np.ndarray, ...]:
+    def read(self, index: Index) -> Shaped[np.ndarray, "..."]:
         start = axis = 0
         while axis < len(index) and isinstance(number := index[axis], int):
             start += _position(number, self.shape[axis], self) * self._strides[axis]
@@ -86,7 +86,7 @@ class ContiguousArray(StoredArray):
         values = self._bytes(start + low * stride, (high - low) * stride)
         return values.reshape(high - low, *self.shape[axis + 1 :])
 
-    def _bytes(self, start: int, count: int) -> Shaped[np.ndarray, ...]:
+    def _bytes(self, start: int, count: int) -> Shaped[np.ndarray, "..."]:
         size = count * self.dtype.itemsize
         place = self.offset + start * self.dtype.itemsize
         content = os.pread(self.handles.descriptor(self.file), size, place)
@@ -105,14 +105,14 @@ class ChunkedArray(StoredArray):
 
     def __init__(self, handles: Handles, dataset: h5py.Dataset) -> None:
         super().__init__(
-            file=str(dataset.file.filename),
+            file=_whole_path(dataset),
             key=dataset.name.strip("/"),
             shape=dataset.shape,
             dtype=dataset.dtype,
         )
         self.handles = handles
 
-    def read(self, index: Index) -> Shaped[np.ndarray, ...]:
+    def read(self, index: Index) -> Shaped[np.ndarray, "..."]:
         return np.asarray(self.handles.hdf5(self.file)[self.key][index])
 
 
@@ -166,7 +166,7 @@ class _Descriptor:
 def hdf5_array(handles: Handles, dataset: h5py.Dataset) -> StoredArray:
     """The quickest way to read an HDF5 data set; a small one is read at once."""
     key = dataset.name.strip("/")
-    file = str(Path(dataset.file.filename).resolve())
+    file = _whole_path(dataset)
     if dataset.dtype.kind not in "fiub":
         raise ValueError(f"{file}: {key} {dataset.shape} has type {dataset.dtype}; needed numbers")
     offset = dataset.id.get_offset()
@@ -176,6 +176,11 @@ def hdf5_array(handles: Handles, dataset: h5py.Dataset) -> StoredArray:
     if offset is not None and native and not dataset.external:
         return ContiguousArray(handles, file=file, key=key, offset=offset, shape=dataset.shape, dtype=dataset.dtype)
     return ChunkedArray(handles, dataset)
+
+
+def _whole_path(dataset: h5py.Dataset) -> str:
+    """The path of a data set's file, which stays right when the working folder changes."""
+    return str(Path(dataset.file.filename).resolve())
 
 
 def _position(number: int, length: int, array: StoredArray) -> int:

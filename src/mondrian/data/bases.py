@@ -93,8 +93,8 @@ def samples_at_once(wanted: int, like: Tensor, *shapes: tuple[int, ...]) -> int:
 
 
 def apply_along(
-    matrix: Float[Tensor, "out in"], u: Float[Tensor, batch * space], axis: int
-) -> Float[Tensor, batch * image]:
+    matrix: Float[Tensor, "out in"], u: Float[Tensor, "batch *space"], axis: int
+) -> Float[Tensor, "batch *image"]:
     """`matrix` times each line of `u` along one space axis.
 
     A sample's result is the same to the last bit whatever stands beside it: its products have a size that

@@ -248,7 +248,7 @@ def split_simulations(count: int, fractions: Sequence[float], *, seed: int) -> t
     return parts
 
 
-def _finite(values: Float[np.ndarray, ...]) -> bool:
+def _finite(values: Float[np.ndarray, "..."]) -> bool:
     # A sum is quicker than a look at each number, and not finite if any of them is not.
     with np.errstate(all="ignore"):
         return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())

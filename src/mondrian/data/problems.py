@@ -25,7 +25,7 @@ from mondrian.spec import Spec
 class Restriction(Spec):
     """How a simulation is brought to a coarser grid."""
 
-    def __call__(self, u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]:
+    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
         raise NotImplementedError
 
 
@@ -33,7 +33,7 @@ class Restriction(Spec):
 class BlockAverage(Restriction):
     """The mean over the fine cells that a coarse cell covers."""
 
-    def __call__(self, u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]:
+    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
         return restriction.block_average(u, points)
 
 
@@ -41,7 +41,7 @@ class BlockAverage(Restriction):
 class Linear(Restriction):
     """Interpolation at the coarse points, as the paper's authors did; what is finer aliases."""
 
-    def __call__(self, u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]:
+    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
         return restriction.linear(u, points)
 
 
@@ -49,7 +49,7 @@ class Linear(Restriction):
 class FourierTruncation(Restriction):
     """The modes that the coarse grid carries."""
 
-    def __call__(self, u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]:
+    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
         return restriction.fourier_truncate(u, points)
 
 
@@ -88,6 +88,8 @@ class Problem(Spec, ABC):
         """Raise `ValueError` where simulations cannot be stored at `points`."""
         if len(points) != self.grid.dim:
             raise ValueError(f"points={points} have {len(points)} entries; {self.name} needs {self.grid.dim}")
+        if min(points) < 1:
+            raise ValueError(f"points={points} must be at least 1 an axis")
         finer = any(n > fine for n, fine in zip(points, self.grid.points, strict=True))
         if finer and not self.native:
             raise ValueError(
@@ -141,9 +143,10 @@ class AllenCahn(Problem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        low, high = self.gamma
-        if not 0 < low <= high:
-            raise ValueError(f"gamma={self.gamma} must be a range of positive numbers")
+        if len(self.gamma) != 2 or not 0 < self.gamma[0] <= self.gamma[1] < math.inf:
+            raise ValueError(f"gamma={self.gamma} must be two positive numbers, the lower one first")
+        if not 0 < self.time < math.inf:
+            raise ValueError(f"time={self.time} must be positive and finite")
 
     @property
     def times(self) -> Float[np.ndarray, " time"]:
@@ -182,8 +185,12 @@ class NavierStokes(Problem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.frames < 1 or self.steps % self.frames:
-            raise ValueError(f"steps={self.steps} must be a multiple of frames={self.frames}")
+        if self.frames < 1 or self.steps < 1 or self.steps % self.frames:
+            raise ValueError(f"steps={self.steps} must be a positive multiple of frames={self.frames}")
+        if not 0 <= self.viscosity < math.inf:
+            raise ValueError(f"viscosity={self.viscosity} must be at least 0 and finite")
+        if not 0 < self.dt < math.inf:
+            raise ValueError(f"dt={self.dt} must be positive and finite")
 
     @property
     def times(self) -> Float[np.ndarray, " time"]:

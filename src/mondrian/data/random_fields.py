@@ -35,7 +35,7 @@ def gaussian_random_field(
     modes: int | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
-) -> Float[Tensor, batch * space]:
+) -> Float[Tensor, "batch *space"]:
     r"""Fields of mean zero with $E|\hat u_k|^2 \propto |k|^{-\mathrm{power}}$, $\hat u_0 = 0$.
 
     `std` is the root of the mean variance over the box, counted over the modes of 128 points an axis; `modes`
@@ -65,7 +65,7 @@ def random_field(
     amplitude: Callable[[Float[Tensor, "*mode"]], Float[Tensor, "*mode"]],
     *,
     modes: int | None = None,
-) -> Float[Tensor, batch * space]:
+) -> Float[Tensor, "batch *space"]:
     r"""The field $\sum_k a(|k|) \xi_k \varphi_k$ on the points of `grid`, in float64."""
     counts = _mode_counts(grid, modes)
     u = noise(seeds, counts) * amplitude(wavenumber(grid, counts))
@@ -74,7 +74,7 @@ def random_field(
     return u
 
 
-def noise(seeds: Sequence[int], modes: tuple[int, ...]) -> Float[Tensor, batch * mode]:
+def noise(seeds: Sequence[int], modes: tuple[int, ...]) -> Float[Tensor, "batch *mode"]:
     r"""Standard normal numbers $\xi_k$, in float64, each a function of its seed and its mode.
 
     Modes are counted in shells of equal $\max_a k_a$, so that the numbers of a smaller cube of modes are those

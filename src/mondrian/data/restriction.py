@@ -13,7 +13,7 @@ from mondrian.data.bases import apply_along, fourier_basis, resolved_modes
 from mondrian.grid import Grid
 
 
-def block_average(u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]:
+def block_average(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
     """Mean over the block of fine cells that a coarse cell covers; keeps the integral.
 
     >>> block_average(torch.tensor([[1.0, 3.0, 5.0, 7.0]]), (2,))
@@ -28,7 +28,7 @@ def block_average(u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tenso
     return u.reshape(*u.shape[: u.ndim - len(points)], *blocks).mean(dim=inside)
 
 
-def linear(u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]:
+def linear(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
     """Multilinear interpolation at the centres of the coarse cells. Second order; what is finer aliases.
 
     >>> linear(torch.tensor([[0.0, 1.0, 2.0, 9.0, 4.0, 5.0]]), (2,))
@@ -38,7 +38,7 @@ def linear(u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]
     return _separable(u, points, _linear_matrix)
 
 
-def fourier_truncate(u: Float[Tensor, ...], points: tuple[int, ...]) -> Float[Tensor, ...]:
+def fourier_truncate(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
     """The periodic function through `u` without the modes that the coarse grid cannot carry, at its points.
 
     Exact for functions that the coarse grid resolves; the mode at its Nyquist frequency is left out.
@@ -79,7 +79,7 @@ def _truncation_matrix(n: int, m: int) -> Float[Tensor, "coarse fine"]:
     return fourier_basis(coarse, 0, modes).values @ fourier_basis(fine, 0, modes).values.T / n
 
 
-def _check(u: Float[Tensor, ...], points: tuple[int, ...]) -> None:
+def _check(u: Float[Tensor, "..."], points: tuple[int, ...]) -> None:
     fine = tuple(u.shape[u.ndim - len(points) :])
     if not points or len(points) > u.ndim:
         raise ValueError(f"points={points} needs one entry for each space axis of u, shape {tuple(u.shape)}")

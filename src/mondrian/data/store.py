@@ -246,7 +246,7 @@ def _fill(file: h5py.File, data: Simulations, name: str) -> None:
 
 
 def _dataset(
-    group: h5py.Group, key: str, values: Shaped[np.ndarray, ...], *, sample: bool, time: bool | None = None
+    group: h5py.Group, key: str, values: Shaped[np.ndarray, "..."], *, sample: bool, time: bool | None = None
 ) -> h5py.Dataset:
     # Contiguous and uncompressed: a window of a simulation is then one read at a known place in the file.
     dataset = group.create_dataset(key, data=np.ascontiguousarray(values))

@@ -82,7 +82,7 @@ def initial_condition(
     modes: int | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
-) -> Float[Tensor, batch * space]:
+) -> Float[Tensor, "batch *space"]:
     """The paper's initial data: a random field with spectrum k^-3, clipped to [-bound, bound].
 
     >>> u = initial_condition([0, 1], Grid(extent=(2.0, 2.0), points=(16, 16)))
@@ -168,8 +168,7 @@ def _react_(u: Tensor, work: Tensor, time: float) -> Tensor:
 def _diffusion(gamma: Tensor, grid: Grid, time: float, like: Tensor) -> tuple[Tensor, Tensor]:
     """`exp(gamma time Laplacian)` along each axis, symmetric, in float64 before the cast.
 
-    Row sums that are off by a rounding of float32 act like a source at every step: made in float32, these
-    matrices cost ten times the final error.
+    Row sums that are off by a rounding of float32 would act like a source at every step.
     """
     left = _axis_diffusion(gamma, grid, 0, time).to(like)
     if grid.points[0] == grid.points[1] and grid.extent[0] == grid.extent[1]:

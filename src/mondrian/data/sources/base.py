@@ -130,7 +130,7 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Simulations of any origin: fields over `grid`, `steps[simulation]` long.
+    """Simulations of any origin: fields over `grid`, `steps[simulation]` long where they change in time.
 
     `name` is where they come from, for messages. `times` are those of the first simulation.
     """
@@ -146,10 +146,21 @@ class Source:
             held = sum(piece.simulations for piece in field.pieces)
             if held != len(self.steps):
                 raise ValueError(f"{self.name}: field {field.name!r} holds {held} simulations; needed {len(self)}")
+            start = 0
             for piece in field.pieces:
                 for axis, points in enumerate(self.grid.points):
                     if piece.length(axis) not in (None, points):
                         raise ValueError(f"{piece.array} does not lie on the grid of {self.grid.points} points")
+                length = piece.length(Axis.TIME)
+                for simulation, steps in enumerate(self.steps[start : start + piece.simulations], start):
+                    if length not in (None, steps):
+                        raise ValueError(f"{piece.array} has {length} steps; simulation {simulation} needs {steps}")
+                start += piece.simulations
+
+        if self.steps and len(self.times) != self.steps[0]:
+            raise ValueError(
+                f"{self.name} lists {len(self.times)} times; its first simulation has {self.steps[0]} steps"
+            )
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -193,7 +204,7 @@ def grids_agree(one: Grid, other: Grid, *, points: bool = True) -> bool:
 
 
 def grid_from_axes(
-    axes: Sequence[Shaped[np.ndarray, ...]],
+    axes: Sequence[Shaped[np.ndarray, "..."]],
     periodic: tuple[bool, ...],
     *,
     file: str,

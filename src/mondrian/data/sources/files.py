@@ -85,7 +85,7 @@ class PairFile(Spec):
 
 def read_arrays(path: Path, keys: tuple[str, ...] = ()) -> dict[str, StoredArray]:
     """The arrays of a file by their names; `ValueError` for names that it lacks."""
-    readers: dict[str, Callable[[Path], Mapping[str, Shaped[np.ndarray, ...]]]] = {
+    readers: dict[str, Callable[[Path], Mapping[str, Shaped[np.ndarray, "..."]]]] = {
         ".npz": _read_npz,
         ".pt": _read_pt,
         ".pth": _read_pt,
@@ -129,12 +129,12 @@ def _read_npy(path: Path, name: str) -> StoredArray:
     )
 
 
-def _read_npz(path: Path) -> dict[str, Shaped[np.ndarray, ...]]:
+def _read_npz(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
     with np.load(path, allow_pickle=False) as file:
         return {key: file[key] for key in file.files}
 
 
-def _read_pt(path: Path) -> dict[str, Shaped[np.ndarray, ...]]:
+def _read_pt(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
     content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     if isinstance(content, torch.Tensor):
         content = {"u": content}
@@ -143,7 +143,7 @@ def _read_pt(path: Path) -> dict[str, Shaped[np.ndarray, ...]]:
     return {str(key): value.detach().numpy() for key, value in content.items() if isinstance(value, torch.Tensor)}
 
 
-def _read_mat(path: Path) -> dict[str, Shaped[np.ndarray, ...]]:
+def _read_mat(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
     if h5py.is_hdf5(path):  # version 7.3 is HDF5, where MATLAB's axes stand in reverse
         with h5py.File(path, "r") as file:
             return {key: node[()].T for key, node in file.items() if isinstance(node, h5py.Dataset)}

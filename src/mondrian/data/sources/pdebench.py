@@ -58,6 +58,10 @@ class PDEBenchFile(Spec):
         fields = {}
         for key in [*states, *(["nu"] if "nu" in file else [])]:
             dataset = file[key]
+            if key != "nu" and dataset.shape[:2] != main.shape[:2]:
+                raise ValueError(
+                    f"{self.path}: {key} {dataset.shape} and {states[0]} {main.shape} differ in simulations or in steps"
+                )
             axes: tuple[Axis | int, ...] = (Axis.SIMULATION, Axis.TIME, *range(dim))
             if key == "nu":
                 axes = (Axis.SIMULATION, *range(dim))
