@@ -24,6 +24,10 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m 'not compiled' --jaxtyping-packages=mondrian,beartype.beartype
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m compiled
 
+# A small model from nothing: data, training, error at three resolutions, a picture in runs/allen_cahn.
+demo: $(STAMP)
+	$(BIN)/python examples/allen_cahn.py
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.core
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -72,9 +72,15 @@ def peak_memory(make: Callable[..., Callable[[], Any]], *arguments: Any) -> floa
 
 def _measure(pipe: Connection, make: Callable[..., Callable[[], Any]], arguments: tuple[Any, ...]) -> None:
     run = make(*arguments)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    Path("/proc/self/clear_refs").write_text("5")  # the highest mark so far is what there is now
+    before = _highest_mark()
     run()
-    pipe.send(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+    pipe.send(_highest_mark() - before)
+
+
+def _highest_mark() -> int:
+    status = Path("/proc/self/status").read_text()
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:

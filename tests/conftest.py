@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+collect_ignore_glob = ["data/fixtures/*.py"]  # scripts that made stored files, with peers of their own
+
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import nn
 
+from mondrian.files import write_atomically
 from mondrian.spec import Spec
 
 CONFIG, WEIGHTS, FORMAT = "config.json", "model.safetensors", 1
@@ -76,21 +75,6 @@ def from_pretrained(folder: str | Path, *, device: torch.device | str = "cpu") -
     except (SafetensorError, RuntimeError) as error:
         raise ValueError(f"{folder / WEIGHTS} does not hold the weights of this model: {error}") from error
     return model.to(device).eval()
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside `path`, flush to the disk, then rename over it. Errors name the file."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OSError(error.errno, f"cannot write: {error.strerror}", str(path)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _pending(folder: Path, digest: str) -> Path:

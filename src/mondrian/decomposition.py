@@ -93,13 +93,7 @@ class Decomposition:
     @staticmethod
     def by_size(grid: Grid, size: tuple[float, ...]) -> Decomposition:
         """Cut into subdomains of a physical size; it must fit a whole number of times into the extent."""
-        if len(size) != grid.dim or not all(math.isfinite(length) and length > 0 for length in size):
-            raise ValueError(f"size={size} needs {grid.dim} finite positive lengths")
-        counts = tuple(round(length / part) for length, part in zip(grid.extent, size, strict=True))
-        for count, part, length in zip(counts, size, grid.extent, strict=True):
-            if count < 1 or abs(count * part - length) > 1e-6 * length:
-                raise ValueError(f"size={size} does not fit a whole number of times into extent={grid.extent}")
-        return Decomposition(grid, counts)
+        return Decomposition(grid, counts_by_size(grid, size))
 
     @property
     def lattice(self) -> Lattice:
@@ -194,6 +188,17 @@ class StaggeredDecomposition:
             else:
                 u = u.narrow(axis, points - points // 2, u.shape[axis] - points)
         return self.base.cut(u)
+
+
+def counts_by_size(grid: Grid, size: tuple[float, ...]) -> tuple[int, ...]:
+    """How many subdomains of a physical size there are along each axis; it must fit a whole number of times."""
+    if len(size) != grid.dim or not all(math.isfinite(length) and length > 0 for length in size):
+        raise ValueError(f"size={size} needs {grid.dim} finite positive lengths")
+    counts = tuple(round(length / part) for length, part in zip(grid.extent, size, strict=True))
+    for count, part, length in zip(counts, size, grid.extent, strict=True):
+        if count < 1 or abs(count * part - length) > 1e-6 * length:
+            raise ValueError(f"size={size} does not fit a whole number of times into extent={grid.extent}")
+    return counts
 
 
 def cut(u: Float[Tensor, "batch channel *space"], counts: tuple[int, ...]) -> Float[Tensor, "batch cell channel point"]:

@@ -22,7 +22,9 @@ LATTICES = {
 def patterns(lattice: Lattice) -> dict[str, AttentionSpec]:
     """Every pattern that fits a lattice."""
     dim = len(lattice.counts)
-    window = tuple(2 if n % 2 == 0 else n if ring else 3 for n, ring in zip(lattice.counts, lattice.periodic, strict=True))
+    window = tuple(
+        2 if n % 2 == 0 else n if ring else 3 for n, ring in zip(lattice.counts, lattice.periodic, strict=True)
+    )
     found: dict[str, AttentionSpec] = {
         "global": GlobalAttention(),
         "windowed": WindowedAttention(window=window),

@@ -81,14 +81,15 @@ def test_on_a_torus_moving_the_cells_by_whole_windows_moves_the_output(kind):
     torch.testing.assert_close(spec.attend(*(moved(part) for part in qkv), lattice, network), moved(u))
 
 
-def test_on_a_ring_shifting_by_the_whole_window_changes_nothing():
+@pytest.mark.parametrize("shift", [0, 1, 2])
+def test_on_a_ring_rolling_by_a_whole_window_changes_nothing_but_the_place(shift):
     lattice = LATTICES["1-D ring"]
-    still, once = WindowedAttention(window=(4,)), WindowedAttention(window=(4,), shift=(2,))
-    assert not torch.equal(still.sees(lattice), once.sees(lattice))
-    place = lattice.positions()[:, 0]
-    for shift in (4, 8):
-        windows = (place - shift) % 12 // 4
-        assert torch.equal(windows[:, None] == windows[None, :], still.sees(lattice))
+    spec = WindowedAttention(window=(4,), shift=(shift,))
+    qkv = functions(lattice)
+    u = spec.attend(*qkv, lattice)
+    for step, same in ((4, True), (8, True), (2, False)):
+        rolled = spec.attend(*(part.roll(step, dims=2) for part in qkv), lattice)
+        assert torch.allclose(rolled, u.roll(step, dims=2), atol=1e-12) == same
 
 
 def test_shifted_windows_do_not_join_opposite_ends_unless_the_axis_is_a_ring():
@@ -127,10 +128,18 @@ def test_tiles_do_less_work_than_the_full_matrix_where_there_is_something_to_sav
 @pytest.mark.parametrize(
     ("spec", "lattice", "message"),
     [
-        (WindowedAttention(window=(8,)), Lattice((6,), (False,)), r"window=\(8,\) is larger than the \(6,\) subdomains"),
+        (
+            WindowedAttention(window=(8,)),
+            Lattice((6,), (False,)),
+            r"window=\(8,\) is larger than the \(6,\) subdomains",
+        ),
         (WindowedAttention(window=(4,)), Lattice((6,), (True,)), r"window=\(4,\) must divide the \(6,\) subdomains"),
         (WindowedAttention(window=(2, 2)), Lattice((6,), (True,)), r"window=\(2, 2\) has 2 axes; the decomposition 1"),
-        (NeighborhoodAttention(radius=6), Lattice((6, 4), (True, False)), r"radius=6 is too large for \(6, 4\).*at most 5"),
+        (
+            NeighborhoodAttention(radius=6),
+            Lattice((6, 4), (True, False)),
+            r"radius=6 is too large for \(6, 4\).*at most 5",
+        ),
     ],
 )
 def test_a_pattern_that_does_not_fit_is_refused(spec, lattice, message):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from the_well.data import WellDataset
 
-from mondrian import Grid
+from mondrian import Grid, files
 from mondrian.data import store
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
@@ -118,7 +118,7 @@ def die_at(event: int, folder: Path, leave: Callable[[int], None]) -> None:
             reached()
             self.file.write(content[len(content) // 2 :])
 
-    store.open = lambda path, mode: Halves(open(path, mode))  # type: ignore[attr-defined]  # noqa: SIM115
+    files.open = lambda path, mode: Halves(open(path, mode))  # type: ignore[attr-defined]  # noqa: SIM115
     os.fsync, os.replace = watched(os.fsync), watched(os.replace)
     generate(folder, few())
     leave(0)

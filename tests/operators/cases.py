@@ -34,7 +34,9 @@ def cell_of(name: str) -> Cell:
     return Cell.build(points, rule)
 
 
-def operator(spec: OperatorSpec, channels: tuple[int, int] = (4, 6), *, dim: int = 2, bias: bool = True) -> SubdomainOperator:
+def operator(
+    spec: OperatorSpec, channels: tuple[int, int] = (4, 6), *, dim: int = 2, bias: bool = True
+) -> SubdomainOperator:
     """An operator with weights away from their initial values, so that biases and skips show."""
     built = spec.build(*channels, dim=dim, bias=bias)
     with torch.no_grad():

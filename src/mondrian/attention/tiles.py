@@ -15,6 +15,8 @@ from torch.nn import functional as F
 
 from mondrian.decomposition import Lattice
 
+COPY = 48  # scores that cost as much as the copy of one key and value, on two cores
+
 
 def group(
     u: Shaped[Tensor, "batch head cell feature"],
@@ -108,6 +110,3 @@ def best_tile(lattice: Lattice, radius: int) -> tuple[int, ...] | None:
         if work < least:
             best, least = tile, work
     return best
-
-
-COPY = 48

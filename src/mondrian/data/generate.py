@@ -18,7 +18,8 @@ from tqdm import tqdm
 
 from mondrian.data.manifest import FILE, Manifest, Shard, collect
 from mondrian.data.problems import Problem, simulation_seed
-from mondrian.data.store import Simulations, damage, read_identity, remove_partial, write_shard
+from mondrian.data.store import Simulations, damage, read_identity, write_shard
+from mondrian.files import remove_partial
 
 
 def plan(

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mondrian.data.store import stored_checksum, write_atomically
+from mondrian.data.store import stored_checksum
+from mondrian.files import write_atomically
 from mondrian.spec import Spec
 
 FILE = "manifest.json"

@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ import h5py
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from mondrian.files import write_atomically
 from mondrian.grid import Grid
 
 AXES = ("x", "y", "z")
@@ -164,36 +163,6 @@ def checksum(file: h5py.File) -> str:
             digest.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
             digest.update(values.data)
     return digest.hexdigest()
-
-
-def write_atomically(path: Path, content: bytes | memoryview) -> None:
-    """Put `content` at `path` so that a reader, or a crash at any moment, sees all of it or none."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        partial.unlink(missing_ok=True) if partial.parent.is_dir() else None
-        raise OSError(error.errno, f"cannot write {path}: {error.strerror or error}") from error
-
-
-def remove_partial(path: Path) -> None:
-    """Remove what a killed process left of `path`."""
-    for leftover in path.parent.glob(f".{path.name}.*.partial"):
-        leftover.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _open(path: Path) -> h5py.File:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mondrian.artefact import ModelSpec, OperatorModel
 from mondrian.attention import AttentionSpec, GlobalAttention, LearnedPosition, Position
-from mondrian.decomposition import Decomposition, Lattice
+from mondrian.decomposition import Decomposition, Lattice, counts_by_size
 from mondrian.grid import Grid
 from mondrian.models.block import Block
 from mondrian.operators import OperatorSpec, SeparableMixture
@@ -77,7 +77,7 @@ class TransformerSpec(ModelSpec):
             return self.subdomains
         if self.grid is None:
             raise ValueError(f"subdomain_size={self.subdomain_size} needs a grid to say how many subdomains there are")
-        return tuple(max(1, round(n / s)) for n, s in zip(self.grid.extent, self.subdomain_size, strict=True))
+        return counts_by_size(self.grid, self.subdomain_size)
 
 
 class TransformerOperator(OperatorModel):

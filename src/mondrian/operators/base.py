@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mondrian.operators.evaluation import KernelCache
 from mondrian.quadrature import Cell
 from mondrian.spec import Spec
 
@@ -53,6 +54,13 @@ class SubdomainOperator(nn.Module):
     ) -> Float[Tensor, "batch cell channel_out point"]:
         """Add the constant function $b$, if there is one."""
         return u if self.bias is None else u + self.bias[:, None]
+
+    def train(self, mode: bool = True) -> SubdomainOperator:
+        """Switch between training and use; kernels kept from before are dropped."""
+        cache = getattr(self, "cache", None)
+        if isinstance(cache, KernelCache):
+            cache.clear()
+        return super().train(mode)
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, bias={self.bias is not None}"

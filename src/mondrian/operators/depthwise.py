@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mondrian.operators.derivatives import differentiable_gradients
+
 
 class DepthwiseMix(torch.autograd.Function):
     r"""$u_{rox} = \sum_i W_{oi} \sum_y v_{riy} K_{iyx} + \sum_i S_{oi} v_{rix} + b_o$, with $S$ or without.
@@ -33,13 +35,14 @@ class DepthwiseMix(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        v, kernel, mix, skip, _ = inputs
         ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(v, kernel, mix, skip, output[1])
+        ctx.save_for_backward(*inputs, output[1])
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        v, kernel, mix, skip, integral = ctx.saved_tensors
+    def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        v, kernel, mix, skip, constant, integral = ctx.saved_tensors
+        if torch.is_grad_enabled():  # second derivatives are wanted
+            return differentiable_gradients(_plain, (v, kernel, mix, skip, constant), ctx.needs_input_grad, slope)
         slope = slope.contiguous()
         rows = v.shape[0]
         by_channel = slope.transpose(0, 1).flatten(1)
@@ -51,3 +54,8 @@ class DepthwiseMix(torch.autograd.Function):
             to_skip = by_channel @ v.transpose(0, 1).flatten(1).mT
         to_kernel = torch.bmm(v.permute(1, 2, 0), to_integral)
         return to_v, to_kernel, by_channel @ integral.flatten(1).mT, to_skip, by_channel.sum(dim=1)
+
+
+def _plain(v: Tensor, kernel: Tensor, mix: Tensor, skip: Tensor | None, constant: Tensor) -> Tensor:
+    u = torch.einsum("oi,riy,iyx->rox", mix, v, kernel) + constant[:, None]
+    return u if skip is None else u + torch.einsum("oi,rix->rox", skip, v)

@@ -28,7 +28,7 @@ class SeparationTerms:
 
     Reading the weights waits for the device, so in training it is done once in `EVERY` calls, with a margin in
     the tolerance that covers what the optimiser does in between; without gradients whenever a weight has changed.
-    A graph that is being compiled takes the last answer.
+    A compiled graph takes the last answer; changing the mode, `model.train()` or `model.eval()`, asks anew.
     """
 
     EVERY = 64
@@ -37,27 +37,38 @@ class SeparationTerms:
     def __init__(self, tolerance: float) -> None:
         self.tolerance = tolerance
         self.terms: int | None = None
-        self.version = -1
+        self.key: Any = None
         self.calls = 0
 
     def look(self, layer: nn.Linear) -> int | None:
         """The number of terms for the ridges of `layer`; None where too many would be needed."""
         if torch.compiler.is_compiling():
             return self.terms
-        version = weights_version([layer.weight, layer.bias])
         training = torch.is_grad_enabled() and layer.weight.requires_grad
-        due = self.version == -1 or self.calls >= self.EVERY or not training
+        version = weights_version([layer.weight, layer.bias])
+        key = None if version is None else (version, self.tolerance, training)
+        asked_in_training = self.key is not None and self.key[1:] == (self.tolerance, True)
         self.calls += 1
-        if version is None or (due and version != self.version):
+        if key is None or (key != self.key and not (training and asked_in_training and self.calls < self.EVERY)):
             self.terms = terms_needed(Ridge.of(layer), self.tolerance * (self.MARGIN if training else 1.0))
-            self.version, self.calls = -1 if version is None else version, 0
+            self.key, self.calls = key, 0
         return self.terms
+
+    def refresh(self, layer: nn.Linear) -> None:
+        """Look at the weights now, as for training."""
+        if not layer.weight.is_meta:
+            self.terms = terms_needed(Ridge.of(layer), self.tolerance * self.MARGIN)
+            self.key = None
 
 
 class KernelCache:
     """What depends on weights and points but not on the data, computed once while no gradient is wanted."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what is kept."""
         self.key: Any = None
         self.value: Any = None
 
@@ -78,8 +89,8 @@ class KernelCache:
         return KernelCache, ()
 
 
-def weights_version(parameters: list[Tensor]) -> int | None:
-    """A number that changes whenever a weight is written to; None where the engine does not count."""
+def weights_version(parameters: list[Tensor]) -> tuple[tuple[int, int, int], ...] | None:
+    """What changes whenever a weight is written to or replaced; None where the engine does not count."""
     if any(parameter.is_inference() for parameter in parameters):
         return None
-    return hash(tuple((id(parameter), parameter.data_ptr(), parameter._version) for parameter in parameters))
+    return tuple((id(parameter), parameter.data_ptr(), parameter._version) for parameter in parameters)

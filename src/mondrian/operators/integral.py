@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
-from mondrian.operators.kernel import RidgeOperator, pair_network
+from mondrian.operators.kernel import FullRidgeOperator, pair_network
 from mondrian.quadrature import Cell
 
 
@@ -36,7 +36,7 @@ class Integral(OperatorSpec):
         return IntegralOperator(self, in_channels, out_channels, dim=dim, bias=bias)
 
 
-class IntegralOperator(RidgeOperator):
+class IntegralOperator(FullRidgeOperator):
     r"""$(Iv)(x) = \int \kappa(x, y)\, v(y)\, dy + b$ with a network for a kernel.
 
     $$\kappa(x, y) = W_2 \operatorname{gelu}(W_1 [x; y] + b_1) + b_2 \in R^{\mathrm{in} \times \mathrm{out}}$$
@@ -45,8 +45,8 @@ class IntegralOperator(RidgeOperator):
     """
 
     def __init__(self, spec: Integral, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
-        super().__init__(in_channels, out_channels, bias=bias, tolerance=spec.tolerance)
-        self.first = nn.Linear(2 * dim, spec.hidden)
+        first = nn.Linear(2 * dim, spec.hidden)
+        super().__init__(in_channels, out_channels, first=first, bias=bias, tolerance=spec.tolerance)
         self.second = nn.Linear(spec.hidden, in_channels * out_channels)
         self.skip = None
         with torch.no_grad():  # a sum over the input channels, like any linear layer's

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.base import SubdomainOperator
-from mondrian.operators.evaluation import Evaluation, KernelCache, SeparationTerms
-from mondrian.operators.ridge import Ridge, Separation, basis_size
+from mondrian.operators.collapsed import collapsed_mix
+from mondrian.operators.evaluation import Evaluation
+from mondrian.operators.ridge import Ridge, Separation
+from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.polynomials import legendre_basis
 from mondrian.quadrature import Cell
 
-T = TypeVar("T")
 
-
-class RidgeOperator(SubdomainOperator):
+class FullRidgeOperator(RidgeOperator):
     r"""$(Iv)(x) = \int \Bigl[\sum_h g_h(x, y) A_h + A_0\Bigr]^T v(y)\,dy + S^T v(x) + b$ for a ridge kernel.
 
-    Subclasses give the ridges (`first`, a linear layer on `[x; y]`), the matrices $A_h, A_0$ and, where they have
-    one, the skip $S$ with its bias. `evaluation` forces one of the three evaluations; without it the cheapest
-    is taken.
+    Subclasses give the matrices $A_h, A_0$ and, where they have one, the skip $S$ with its bias.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, *, bias: bool, tolerance: float) -> None:
-        super().__init__(in_channels, out_channels, bias=bias)
-        self.evaluation: Evaluation | None = None
-        self.terms = SeparationTerms(tolerance)
-        self.cache = KernelCache()
-
-    first: nn.Linear
     skip: nn.Linear | None
 
     def matrices(
@@ -48,35 +35,20 @@ class RidgeOperator(SubdomainOperator):
             return self.bias if own is None else own
         return self.bias + own
 
-    def evaluate(
-        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
-    ) -> Float[Tensor, "batch cell channel_out point"]:
-        rows = v.flatten(0, 1)
-        evaluation = self.evaluation or self.choose(rows.shape[0], cell)
-        match evaluation:
-            case Evaluation.DENSE:
-                u = self._dense(rows, cell)
-            case Evaluation.COLLAPSED:
-                u = self._collapsed(rows, cell)
-            case Evaluation.SEPARATED:
-                u = self._separated(rows, cell)
-        return u.view(*v.shape[:2], self.out_channels, cell.size)
-
-    def choose(self, rows: int, cell: Cell) -> Evaluation:
-        """The evaluation with the least estimated work, counted in multiply-adds of a large matrix product."""
-        n, hidden, i, o = cell.size, self.first.out_features, self.in_channels, self.out_channels
+    def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[Evaluation, float]:
+        n, hidden, i, o = points, self.first.out_features, self.in_channels, self.out_channels
         costs: dict[Evaluation, float] = {
-            Evaluation.DENSE: rows * i * o * n * n + (hidden + 8) * i * o * n * n,
+            Evaluation.DENSE: 1.0 * (rows + hidden + 8) * i * o * n * n,
             Evaluation.COLLAPSED: 1.7 * rows * hidden * n * (min(i, o) * n + i * o) + 8 * rows * hidden * n * i,
         }
-        terms = self.terms.look(self.first)
-        if terms is not None:
-            basis, inner = basis_size(len(cell.points), terms), hidden * terms
-            costs[Evaluation.SEPARATED] = 1.5 * rows * ((i + o) * basis * (n + inner) + inner * i * o) + 2e6
-        return min(costs, key=lambda evaluation: costs[evaluation])
+        if separation is not None:
+            basis, terms = separation
+            moments, core = (i + o) * basis * n, (i + o) * basis * terms + terms * i * o
+            costs[Evaluation.SEPARATED] = rows * (1.5 * moments + 3 * core) + 2e6
+        return costs
 
-    def _dense(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
-        kernel = self._kept(cell, Evaluation.DENSE, lambda: self._kernel_matrix(cell))
+    def dense(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+        kernel = self.kept(cell, Evaluation.DENSE, lambda: self._kernel_matrix(cell))
         constant = self.constant()
         if constant is None:
             u = v.flatten(1) @ kernel
@@ -98,38 +70,32 @@ class RidgeOperator(SubdomainOperator):
         kernel = torch.cat(mixing).mT @ torch.cat(functions).flatten(1)
         return kernel.view(i, o, n, n).transpose(1, 2).reshape(i * n, o * n)
 
-    def _collapsed(
-        self, v: Float[Tensor, "row channel_in point"], cell: Cell
-    ) -> Float[Tensor, "row channel_out point"]:
-        n, i, o = cell.size, self.in_channels, self.out_channels
-        x = cell.coordinates
-        ridges = self._kept(
+    def collapsed(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+        n, o, x = cell.size, self.out_channels, cell.coordinates
+        ridges = self.kept(
             cell, Evaluation.COLLAPSED, lambda: Ridge.of(self.first)(x, x) * cell.weights[:, None]
         )  # hidden y x
         matrices, mean = self.matrices()
-        if i <= o:  # points first, on the fewer channels
-            spread = (v.reshape(-1, n) @ ridges.transpose(0, 1).reshape(n, -1)).view(-1, i * self.first.out_features, n)
-            u = matrices.permute(2, 1, 0).reshape(o, -1) @ spread
-        else:
-            mixed = matrices.permute(2, 0, 1).reshape(-1, i) @ v  # row (channel hidden) point
-            u = (mixed.reshape(-1, self.first.out_features * n) @ ridges.reshape(-1, n)).view(-1, o, n)
-        return self._finish(u, v, (v @ cell.weights) @ mean)
+        if self.in_channels > o:  # channels first, where they become fewer
+            mixed = matrices.permute(2, 0, 1).reshape(-1, self.in_channels) @ v  # row (channel hidden) point
+            u = (mixed.reshape(-1, ridges.shape[0] * n) @ ridges.reshape(-1, n)).view(-1, o, n)
+            return self._finish(u, v, (v @ cell.weights) @ mean)
+        spread = ridges.permute(2, 0, 1)  # x hidden y
+        if self.skip is not None:
+            spread = torch.cat([spread, torch.eye(n, dtype=x.dtype, device=x.device)[:, None]], dim=1)
+            matrices = torch.cat([matrices, self.skip.weight.mT[None]])
+        shift, constant = (v @ cell.weights) @ mean, self.constant()
+        return collapsed_mix(v, spread, matrices) + (shift if constant is None else shift + constant)[..., None]
 
-    def _separated(
-        self, v: Float[Tensor, "row channel_in point"], cell: Cell
-    ) -> Float[Tensor, "row channel_out point"]:
+    def separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
         n, i, o = cell.size, self.in_channels, self.out_channels
-        terms = self.terms.look(self.first)
-        if terms is None:
-            raise ValueError(
-                f"the kernel cannot be separated to tolerance={self.terms.tolerance}: its weights are too large"
-            )
+        terms = self.separation_terms()
 
         def expand() -> tuple[Tensor, Separation, tuple[Tensor, Tensor]]:
             basis = legendre_basis(cell.coordinates, terms)
             return basis, Separation.of(Ridge.of(self.first), terms), self.matrices()
 
-        basis, separation, (matrices, mean) = self._kept(cell, (Evaluation.SEPARATED, terms), expand)
+        basis, separation, (matrices, mean) = self.kept(cell, (Evaluation.SEPARATED, terms), expand)
         hidden, k = separation.out.shape[0], basis.shape[1]
         moments = (v.reshape(-1, n) @ (basis * cell.weights[:, None])).view(-1, i, k)  # row channel basis
         along_y = (moments.reshape(-1, k) @ separation.into.view(-1, k).mT).view(-1, i, hidden, terms)
@@ -153,9 +119,6 @@ class RidgeOperator(SubdomainOperator):
         if shift is not None:
             u = u + shift[..., None]
         return u if self.skip is None else torch.baddbmm(u, self.skip.weight.expand(u.shape[0], -1, -1), v)
-
-    def _kept(self, cell: Cell, label: object, make: Callable[[], T]) -> T:
-        return self.cache.get(list(self.parameters()), cell, label, make)
 
 
 def pair_network(first: nn.Linear, second: nn.Linear, cell: Cell) -> Float[Tensor, "x y out"]:

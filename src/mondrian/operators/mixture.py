@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
-from mondrian.operators.kernel import RidgeOperator, pair_network
+from mondrian.operators.kernel import FullRidgeOperator, pair_network
 from mondrian.quadrature import Cell
 
 
@@ -34,15 +34,15 @@ class Mixture(OperatorSpec):
         return MixtureOperator(self, in_channels, out_channels, dim=dim, bias=bias)
 
 
-class MixtureOperator(RidgeOperator):
+class MixtureOperator(FullRidgeOperator):
     r"""$(Iv)(x) = \int \sum_n C_n(x, y) M_n\, v(y)\, dy + S v(x) + b$ with coefficients from a small network.
 
     $$C(x, y) = W_2 \operatorname{gelu}(W_1 [x; y] + b_1) + b_2$$
     """
 
     def __init__(self, spec: Mixture, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
-        super().__init__(in_channels, out_channels, bias=bias, tolerance=spec.tolerance)
-        self.first = nn.Linear(2 * dim, spec.hidden)
+        first = nn.Linear(2 * dim, spec.hidden)
+        super().__init__(in_channels, out_channels, first=first, bias=bias, tolerance=spec.tolerance)
         self.second = nn.Linear(spec.hidden, spec.terms)
         self.mixed = nn.Parameter(torch.randn(spec.terms, in_channels, out_channels))
         self.skip = nn.Linear(in_channels, out_channels) if spec.skip else None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -12,13 +10,12 @@ from torch import Tensor, nn
 
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
 from mondrian.operators.depthwise import DepthwiseMix
-from mondrian.operators.evaluation import Evaluation, KernelCache, SeparationTerms
+from mondrian.operators.evaluation import Evaluation
 from mondrian.operators.kernel import pair_network
-from mondrian.operators.ridge import Ridge, Separation, basis_size
+from mondrian.operators.ridge import Ridge, Separation
+from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.polynomials import legendre_basis
 from mondrian.quadrature import Cell
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,22 +39,19 @@ class SeparableMixture(OperatorSpec):
         return SeparableMixtureOperator(self, in_channels, out_channels, dim=dim, bias=bias)
 
 
-class SeparableMixtureOperator(SubdomainOperator):
+class SeparableMixtureOperator(RidgeOperator):
     r"""$(Iv)(x) = W \int \sum_n C_n(x, y) D_n\, v(y)\, dy + S v(x) + b$ with diagonal $D_n$.
 
     The kernel is a ridge kernel with diagonal $A_h = \sum_n W_{nh} D_n$, evaluated in the same three ways.
     """
 
     def __init__(self, spec: SeparableMixture, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
-        super().__init__(in_channels, out_channels, bias=bias)
-        self.first = nn.Linear(2 * dim, spec.hidden)
+        first = nn.Linear(2 * dim, spec.hidden)
+        super().__init__(in_channels, out_channels, first=first, bias=bias, tolerance=spec.tolerance)
         self.second = nn.Linear(spec.hidden, spec.terms)
         self.diagonals = nn.Parameter(torch.randn(spec.terms, in_channels) * 2 / spec.terms**0.5)
         self.mix = nn.Linear(in_channels, out_channels)
         self.skip = nn.Linear(in_channels, out_channels) if spec.skip else None
-        self.evaluation: Evaluation | None = None
-        self.terms = SeparationTerms(spec.tolerance)
-        self.cache = KernelCache()
 
     def diagonal(self) -> tuple[Float[Tensor, "hidden channel"], Float[Tensor, " channel"]]:
         """The diagonals of $A_h$ and $A_0$."""
@@ -73,33 +67,18 @@ class SeparableMixtureOperator(SubdomainOperator):
         u = self.add_bias(self.mix(integral.mT).mT)
         return u if self.skip is None else u + self.skip(v.mT).mT
 
-    def evaluate(
-        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
-    ) -> Float[Tensor, "batch cell channel_out point"]:
-        rows = v.flatten(0, 1)
-        match self.evaluation or self.choose(rows.shape[0], cell):
-            case Evaluation.DENSE:
-                u = self._dense(rows, cell)
-            case Evaluation.COLLAPSED:
-                u = self._collapsed(rows, cell)
-            case Evaluation.SEPARATED:
-                u = self._separated(rows, cell)
-        return u.unflatten(0, v.shape[:2])
-
-    def choose(self, rows: int, cell: Cell) -> Evaluation:
-        """The evaluation with the least estimated work, counted in multiply-adds of a large matrix product."""
-        n, hidden, i, o = cell.size, self.first.out_features, self.in_channels, self.out_channels
+    def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[Evaluation, float]:
+        n, hidden, i, o = points, self.first.out_features, self.in_channels, self.out_channels
         costs: dict[Evaluation, float] = {
-            Evaluation.DENSE: rows * i * n * (n + o) + (hidden + 8) * i * n * n,
-            Evaluation.COLLAPSED: rows * i * n * (hidden * (n + 16) + o),
+            Evaluation.DENSE: 1.0 * rows * i * n * (n + o) + (hidden + 8) * i * n * n,
+            Evaluation.COLLAPSED: 1.0 * rows * i * n * (hidden * (n + 16) + o),
         }
-        terms = self.terms.look(self.first)
-        if terms is not None:
-            basis, inner = basis_size(len(cell.points), terms), hidden * terms
-            costs[Evaluation.SEPARATED] = rows * ((i + o) * basis * n + 2 * i * basis * inner + basis * i * o) + 2e6
-        return min(costs, key=lambda evaluation: costs[evaluation])
+        if separation is not None:
+            basis, terms = separation
+            costs[Evaluation.SEPARATED] = rows * ((i + o) * basis * n + 2 * i * basis * terms + basis * i * o) + 2e6
+        return costs
 
-    def _dense(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def dense(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
         def kernels() -> Tensor:
             x = cell.coordinates
             diagonal, mean = self.diagonal()
@@ -109,13 +88,13 @@ class SeparableMixtureOperator(SubdomainOperator):
             mixed = torch.cat([diagonal, mean[None]]).mT @ functions.flatten(1)
             return mixed.view(-1, cell.size, cell.size) * cell.weights[:, None]
 
-        kernel = self._kept(cell, Evaluation.DENSE, kernels)  # channel y x
+        kernel = self.kept(cell, Evaluation.DENSE, kernels)  # channel y x
+        if torch.compiler.is_compiling() or torch.is_autocast_enabled(v.device.type):
+            return self._mix(torch.bmm(v.transpose(0, 1), kernel), v)  # the compiler fuses, autocast casts, by itself
         skip = None if self.skip is None else self.skip.weight
         return DepthwiseMix.apply(v, kernel, self.mix.weight, skip, self._constant())[0]
 
-    def _collapsed(
-        self, v: Float[Tensor, "row channel_in point"], cell: Cell
-    ) -> Float[Tensor, "row channel_out point"]:
+    def collapsed(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
         x = cell.coordinates
         diagonal, mean = self.diagonal()
         weighted = v * cell.weights
@@ -124,14 +103,8 @@ class SeparableMixtureOperator(SubdomainOperator):
             integral = torch.addcmul(integral, weighted @ ridge, scale[:, None])
         return self._mix(integral.transpose(0, 1), v)
 
-    def _separated(
-        self, v: Float[Tensor, "row channel_in point"], cell: Cell
-    ) -> Float[Tensor, "row channel_out point"]:
-        terms = self.terms.look(self.first)
-        if terms is None:
-            raise ValueError(
-                f"the kernel cannot be separated to tolerance={self.terms.tolerance}: its weights are too large"
-            )
+    def separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+        terms = self.separation_terms()
 
         def expand() -> tuple[Tensor, Tensor]:
             separation = Separation.of(Ridge.of(self.first), terms)
@@ -141,7 +114,7 @@ class SeparableMixtureOperator(SubdomainOperator):
             start[:, 0, 0] = mean  # the basis starts with the constant function
             return legendre_basis(cell.coordinates, terms), core + start
 
-        basis, core = self._kept(cell, (Evaluation.SEPARATED, terms), expand)
+        basis, core = self.kept(cell, (Evaluation.SEPARATED, terms), expand)
         moments = v @ (basis * cell.weights[:, None])  # row channel basis
         coefficients = torch.bmm(moments.transpose(0, 1), core)  # channel row basis
         n, o, k = cell.size, self.out_channels, basis.shape[1]
@@ -167,6 +140,3 @@ class SeparableMixtureOperator(SubdomainOperator):
     def _constant(self) -> Float[Tensor, " channel_out"]:
         constants = (self.mix.bias, self.bias, None if self.skip is None else self.skip.bias)
         return torch.stack([constant for constant in constants if constant is not None]).sum(dim=0)
-
-    def _kept(self, cell: Cell, label: object, make: Callable[[], T]) -> T:
-        return self.cache.get(list(self.parameters()), cell, label, make)

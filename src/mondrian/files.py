@@ -1,0 +1,39 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+
+def write_atomically(path: Path, content: bytes | memoryview) -> None:
+    """Put `content` at `path` so that a reader, or a crash at any moment, sees all of it or none."""
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        if partial.parent.is_dir():
+            partial.unlink(missing_ok=True)
+
+
+def remove_partial(path: Path) -> None:
+    """Remove what a killed process left of `path`."""
+    for leftover in path.parent.glob(f".{path.name}.*.partial"):
+        leftover.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

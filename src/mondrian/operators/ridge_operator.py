@@ -1,0 +1,86 @@
+"""What the operators with a ridge kernel share: three evaluations, one of which is chosen by its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mondrian.operators.base import SubdomainOperator
+from mondrian.operators.evaluation import Evaluation, KernelCache, SeparationTerms
+from mondrian.operators.ridge import basis_size
+from mondrian.quadrature import Cell
+
+T = TypeVar("T")
+
+
+class RidgeOperator(SubdomainOperator):
+    """An operator whose kernel is made of the ridges of `first`, a linear layer on `[x; y]`.
+
+    Subclasses give the three evaluations and what they cost. `evaluation` forces one of them; without it the
+    cheapest is taken.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, *, first: nn.Linear, bias: bool, tolerance: float) -> None:
+        super().__init__(in_channels, out_channels, bias=bias)
+        self.first = first
+        self.evaluation: Evaluation | None = None
+        self.terms = SeparationTerms(tolerance)
+        self.terms.refresh(first)
+        self.cache = KernelCache()
+
+    def evaluate(
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
+    ) -> Float[Tensor, "batch cell channel_out point"]:
+        rows = v.flatten(0, 1)
+        match self.evaluation or self.choose(rows.shape[0], cell):
+            case Evaluation.DENSE:
+                u = self.dense(rows, cell)
+            case Evaluation.COLLAPSED:
+                u = self.collapsed(rows, cell)
+            case Evaluation.SEPARATED:
+                u = self.separated(rows, cell)
+        return u.unflatten(0, v.shape[:2])
+
+    def choose(self, rows: int, cell: Cell) -> Evaluation:
+        """The evaluation with the least estimated work."""
+        terms = self.terms.look(self.first)
+        sizes = None if terms is None else (basis_size(len(cell.points), terms), self.first.out_features * terms)
+        costs = self.costs(rows, cell.size, sizes)
+        return min(costs, key=lambda evaluation: costs[evaluation])
+
+    def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[Evaluation, float]:
+        """Estimated work in multiply-adds of a large matrix product.
+
+        `separation` holds the number of basis functions and of terms over all ridges, where a separation exists.
+        """
+        raise NotImplementedError
+
+    def dense(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+        raise NotImplementedError
+
+    def collapsed(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+        raise NotImplementedError
+
+    def separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+        raise NotImplementedError
+
+    def separation_terms(self) -> int:
+        """The number of terms of the separation, or an error where there is none."""
+        terms = self.terms.look(self.first)
+        if terms is None:
+            raise ValueError(
+                f"the kernel cannot be separated to tolerance={self.terms.tolerance}: its weights are too large"
+            )
+        return terms
+
+    def kept(self, cell: Cell, label: object, make: Callable[[], T]) -> T:
+        """`make()`, remembered while no gradient is wanted and the weights stay."""
+        return self.cache.get(list(self.parameters()), cell, label, make)
+
+    def train(self, mode: bool = True) -> RidgeOperator:
+        self.terms.refresh(self.first)
+        super().train(mode)
+        return self
