@@ -1,12 +1,13 @@
 """Speed and memory of operators and models, each against its plain definition in the same run.
 
-python -m benchmarks.core            everything (about fifteen minutes on two cores), stored in benchmarks/results
+python -m benchmarks.core            everything (about fifteen minutes), stored in benchmarks/results/core.md
 python -m benchmarks.core models     one section: operators, choice, models, attention, table
 """
 
 from __future__ import annotations
 
 import copy
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -267,20 +268,27 @@ SECTIONS = {"operators": operators, "choice": choice, "models": models, "attenti
 
 
 def main(wanted: list[str]) -> None:
-    """Run the sections, print them, and store them if all were asked for."""
+    """Run the sections, print them, and store each in the table of results."""
     unknown = set(wanted) - set(SECTIONS)
     if unknown:
         raise SystemExit(f"no section {unknown.pop()!r}; needed {', '.join(SECTIONS)}")
-    parts = []
     for name in wanted or SECTIONS:
-        text = f"## {name}\n\n{SECTIONS[name]()}\n"
-        print(text, flush=True)
-        parts.append(text)
-    if not wanted:
-        RESULTS.parent.mkdir(exist_ok=True)
-        made = f"`make bench`, torch {torch.__version__}, {torch.get_num_threads()} threads."
-        head = f"# Speed and memory of the core\n\n{made}\n\n"
-        RESULTS.write_text(head + "\n".join(parts))
+        text = SECTIONS[name]()
+        print(f"## {name}\n\n{text}\n", flush=True)
+        store(name, text)
+
+
+def store(name: str, text: str) -> None:
+    """Replace one section of the stored results."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    stored = RESULTS.read_text() if RESULTS.exists() else ""
+    kept = dict(re.findall(r"^## (\w+)\n\n(.*?)\n*(?=^## |\Z)", stored, re.MULTILINE | re.DOTALL))
+    kept[name] = text
+    made = (
+        f"`make bench`, torch {torch.__version__}, {torch.get_num_threads()} threads on a shared machine of two cores."
+    )
+    parts = [f"## {section}\n\n{kept[section]}\n" for section in SECTIONS if section in kept]
+    RESULTS.write_text("\n".join([f"# Speed and memory of the core\n\n{made}\n", *parts]))
 
 
 if __name__ == "__main__":

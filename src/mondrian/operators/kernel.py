@@ -10,6 +10,7 @@ from mondrian.operators.collapsed import collapsed_mix
 from mondrian.operators.evaluation import Evaluation
 from mondrian.operators.ridge import Ridge, Separation
 from mondrian.operators.ridge_operator import RidgeOperator
+from mondrian.operators.synthesis import synthesise
 from mondrian.polynomials import legendre_basis
 from mondrian.quadrature import Cell
 
@@ -102,22 +103,14 @@ class FullRidgeOperator(RidgeOperator):
         by_ridge = along_y.permute(2, 0, 3, 1).reshape(hidden, -1, i)
         mixed = torch.bmm(by_ridge, matrices).view(hidden, -1, terms, o).permute(1, 3, 0, 2)  # row channel hidden term
         coefficients = (mixed.reshape(-1, hidden * terms) @ separation.out.view(-1, k)).view(-1, o, k)
-        first = coefficients[..., 0] + moments[..., 0] @ mean  # the basis starts with the constant function
-        coefficients = torch.cat([first[..., None], coefficients[..., 1:]], dim=-1)
-        if self.skip is None:
-            constant = self.constant()
-            if constant is not None:
-                coefficients = coefficients + torch.nn.functional.pad(constant[:, None], (0, k - 1))
-            return (coefficients.reshape(-1, k) @ basis.mT).view(-1, o, n)
-        u = (coefficients.reshape(-1, k) @ basis.mT).view(-1, o, n)
-        return self._finish(u, v, None)
+        shift, constant = moments[..., 0] @ mean, self.constant()  # the basis starts with the constant function
+        skip = None if self.skip is None else self.skip.weight
+        return synthesise(coefficients, basis, shift if constant is None else shift + constant, skip, v)
 
-    def _finish(self, u: Tensor, v: Tensor, mean: Tensor | None) -> Tensor:
+    def _finish(self, u: Tensor, v: Tensor, mean: Tensor) -> Tensor:
         """Add skip, bias and the constant part of the kernel."""
         constant = self.constant()
-        shift = mean if constant is None else constant if mean is None else mean + constant
-        if shift is not None:
-            u = u + shift[..., None]
+        u = u + (mean if constant is None else mean + constant)[..., None]
         return u if self.skip is None else torch.baddbmm(u, self.skip.weight.expand(u.shape[0], -1, -1), v)
 
 

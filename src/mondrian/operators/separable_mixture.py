@@ -14,6 +14,7 @@ from mondrian.operators.evaluation import Evaluation
 from mondrian.operators.kernel import pair_network
 from mondrian.operators.ridge import Ridge, Separation
 from mondrian.operators.ridge_operator import RidgeOperator
+from mondrian.operators.synthesis import synthesise
 from mondrian.polynomials import legendre_basis
 from mondrian.quadrature import Cell
 
@@ -117,10 +118,9 @@ class SeparableMixtureOperator(RidgeOperator):
         basis, core = self.kept(cell, (Evaluation.SEPARATED, terms), expand)
         moments = v @ (basis * cell.weights[:, None])  # row channel basis
         coefficients = torch.bmm(moments.transpose(0, 1), core)  # channel row basis
-        n, o, k = cell.size, self.out_channels, basis.shape[1]
-        mixed = self.mix.weight @ coefficients.flatten(1)
-        u = (mixed.view(-1, k) @ basis.mT).view(o, -1, n).transpose(0, 1)
-        return self._finish(u, v)
+        mixed = (self.mix.weight @ coefficients.flatten(1)).view(self.out_channels, *coefficients.shape[1:])
+        skip = None if self.skip is None else self.skip.weight
+        return synthesise(mixed.transpose(0, 1), basis, self._constant(), skip, v)
 
     def _mix(
         self, integral: Float[Tensor, "channel_in row point"], v: Float[Tensor, "row channel_in point"]
@@ -132,10 +132,6 @@ class SeparableMixtureOperator(RidgeOperator):
             functions = torch.cat([integral, v.transpose(0, 1)])
         u = torch.addmm(self._constant()[:, None], matrix, functions.flatten(1))
         return u.view(self.out_channels, -1, v.shape[-1]).transpose(0, 1)
-
-    def _finish(self, u: Tensor, v: Tensor) -> Tensor:
-        u = u + self._constant()[:, None]
-        return u if self.skip is None else u + self.skip.weight @ v
 
     def _constant(self) -> Float[Tensor, " channel_out"]:
         constants = (self.mix.bias, self.bias, None if self.skip is None else self.skip.bias)
