@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from mondrian import Integral, Mixture
+from mondrian import Integral, Mixture, SeparableMixture
 from mondrian.operators import Evaluation
 from mondrian.operators.ridge import Ridge, Separation, basis_size, terms_needed
 from mondrian.polynomials import legendre_basis
@@ -97,3 +97,14 @@ def test_the_separation_follows_the_weights_while_training():
 
 def test_the_basis_has_the_polynomials_of_total_degree_below_the_terms():
     assert [basis_size(dim, 4) for dim in (1, 2, 3)] == [4, 10, 20]
+
+
+@pytest.mark.parametrize("spec", [Mixture(terms=4), SeparableMixture(terms=4, skip=True), SeparableMixture(terms=4)])
+def test_many_points_without_gradients_are_written_row_by_row_and_right(spec):
+    built = spec.build(3, 5)
+    built.evaluation = Evaluation.SEPARATED
+    cell = Cell.build((24, 24), Midpoint())
+    v = torch.randn(1, 3, 3, cell.size)
+    with torch.no_grad():
+        u, expected = built(v, cell), built.definition(v, cell)
+    assert (u - expected).abs().amax() < 1e-5 * expected.abs().amax()

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-CHUNK = 2**23  # numbers written at a time without gradients: 32 megabytes in float32
+MANY = 512  # points from which on a row is worth a matrix product of its own
 
 
 def synthesise(
@@ -19,7 +19,7 @@ def synthesise(
 ) -> Float[Tensor, "row channel_out point"]:
     r"""$u_{rox} = \sum_k c_{rok} P_k(x) + b_o + \sum_i S_{oi} v_{rix}$; $P_0 = 1$ carries the constant.
 
-    Without gradients a few rows at a time, each finished before the next: no second array of the output's size.
+    Without gradients the output is written once: with many points, basis and input are one matrix for each row.
     """
     if constant is not None:
         coefficients = coefficients + F.pad(constant[..., None], (0, coefficients.shape[-1] - 1))
@@ -28,10 +28,14 @@ def synthesise(
         u = coefficients @ basis.mT
         return u if skip is None else torch.baddbmm(u, skip.expand(rows, -1, -1), v)
     u = coefficients.new_empty(rows, channels, points)
-    step = max(1, CHUNK // (channels * points))
-    for start in range(0, rows, step):
-        part = slice(start, start + step)
-        torch.mm(coefficients[part].flatten(0, 1), basis.mT, out=u[part].view(-1, points))
-        if skip is not None:
-            u[part].baddbmm_(skip.expand(len(u[part]), -1, -1), v[part])
+    if skip is None:
+        torch.mm(coefficients.flatten(0, 1), basis.mT, out=u.view(-1, points))
+        return u
+    if points < MANY:
+        torch.mm(coefficients.flatten(0, 1), basis.mT, out=u.view(-1, points))
+        return u.baddbmm_(skip.expand(rows, -1, -1), v)
+    functions = torch.cat([basis.mT, v[0]])  # the basis, and below it the input of one row after the other
+    for row in range(rows):
+        functions[basis.shape[1] :] = v[row]
+        torch.mm(torch.cat([coefficients[row], skip], dim=1), functions, out=u[row])
     return u
