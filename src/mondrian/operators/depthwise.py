@@ -25,22 +25,23 @@ class DepthwiseMix(torch.autograd.Function):
         mix: Float[Tensor, "channel_out channel_in"],
         skip: Float[Tensor, "channel_out channel_in"] | None,
         constant: Float[Tensor, " channel_out"],
-    ) -> tuple[Float[Tensor, "row channel_out point"], Float[Tensor, "channel_in row point"]]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         rows = v.shape[0]
-        integral = torch.bmm(v.transpose(0, 1), kernel)
+        by_channel = v.transpose(0, 1).contiguous()  # read here, and twice more for the gradient
+        integral = torch.bmm(by_channel, kernel)
         u = torch.baddbmm(constant[:, None], mix.expand(rows, -1, -1), integral.transpose(0, 1))
         if skip is not None:
             u = u.baddbmm_(skip.expand(rows, -1, -1), v)
-        return u, integral
+        return u, integral, by_channel
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(*inputs, output[1])
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*inputs, *output[1:])
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        v, kernel, mix, skip, constant, integral = ctx.saved_tensors
+    def backward(ctx: Any, slope: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        v, kernel, mix, skip, constant, integral, v_by_channel = ctx.saved_tensors
         if torch.is_grad_enabled():  # second derivatives are wanted
             return differentiable_gradients(_plain, (v, kernel, mix, skip, constant), ctx.needs_input_grad, slope)
         slope = slope.contiguous()
@@ -51,8 +52,8 @@ class DepthwiseMix(torch.autograd.Function):
         to_skip = None
         if skip is not None:
             to_v = torch.baddbmm(to_v, skip.mT.contiguous().expand(rows, -1, -1), slope)
-            to_skip = by_channel @ v.transpose(0, 1).flatten(1).mT
-        to_kernel = torch.bmm(v.permute(1, 2, 0), to_integral)
+            to_skip = by_channel @ v_by_channel.flatten(1).mT
+        to_kernel = torch.bmm(v_by_channel.mT, to_integral)
         return to_v, to_kernel, by_channel @ integral.flatten(1).mT, to_skip, by_channel.sum(dim=1)
 
 
