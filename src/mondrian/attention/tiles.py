@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from mondrian.decomposition import Lattice
 
-COPY = 48  # scores that cost as much as the copy of one key and value, on two cores
+COPY = 48  # scores that cost as much as the copy of one key and value: an estimate from bandwidth and peak
 
 
 def group(
