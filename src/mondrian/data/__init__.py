@@ -10,6 +10,7 @@ from mondrian.data.datasets import Batch, Window, WindowDataset, collate, split_
 from mondrian.data.manifest import Manifest
 from mondrian.data.problems import AllenCahn, BlockAverage, FourierTruncation, Linear, NavierStokes, Problem
 from mondrian.data.sources import ArrayFile, Axis, PairFile, PDEBenchFile, Source, WellFiles, same_grid
+from mondrian.data.splits import Splits
 from mondrian.data.store import Simulations
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Problem",
     "Simulations",
     "Source",
+    "Splits",
     "WellFiles",
     "Window",
     "WindowDataset",

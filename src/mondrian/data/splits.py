@@ -1,0 +1,93 @@
+"""One data set in its parts: training, validation and test, each at the resolutions that it is stored at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mondrian.data import manifest
+from mondrian.data.datasets import Window, WindowDataset, split_simulations
+from mondrian.data.sources import ArrayFile, PairFile, PDEBenchFile, Source, WellFiles
+from mondrian.spec import Spec
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Splits(Spec):
+    """Where simulations are, and what a sample of them is.
+
+    `files` is a folder with parts of its own (`WellFiles` of `mondrian generate` or The Well), or one file, whose
+    simulations are then dealt out at random, `fractions` of them to train, valid and test. `points` picks the
+    resolution to train and validate at where several are stored (the coarsest otherwise). `simulations` keeps
+    the first so many of the training part.
+
+    >>> Splits(files=WellFiles(path="data/ac"), window=Window(input=("u", "gamma"), target=("u",))).points
+    ()
+    """
+
+    files: WellFiles | PDEBenchFile | PairFile | ArrayFile
+    window: Window
+    points: tuple[int, ...] = ()
+    simulations: int | None = None
+    fractions: tuple[float, ...] = (0.7, 0.15, 0.15)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.files, WellFiles) and (self.files.split is not None or self.files.points):
+            raise ValueError(f"files={self.files} must name no split and no points: they are picked here")
+        if len(self.fractions) != len(SPLITS):
+            raise ValueError(f"fractions={self.fractions} must have a share for each of {', '.join(SPLITS)}")
+        if self.simulations is not None and self.simulations < 1:
+            raise ValueError(f"simulations={self.simulations} must be at least 1")
+
+    def resolutions(self, split: str) -> tuple[tuple[int, ...], ...]:
+        """Points of the grids that a part is stored at, coarsest first; needs no field to be read."""
+        root = Path(self.files.path)
+        if isinstance(self.files, WellFiles) and (root / manifest.FILE).exists():
+            stored = manifest.Manifest.load(root).points
+            if split not in stored:
+                raise ValueError(f"split={split!r} is not in {root}; it has {list(stored)}")
+            return tuple(sorted(stored[split]))
+        return (self.source(split).grid.points,)
+
+    def source(self, split: str, points: tuple[int, ...] = ()) -> Source:
+        """The simulations of a part; those of one file are all of its simulations."""
+        if split not in SPLITS:
+            raise ValueError(f"split={split!r} is not known; needed one of {', '.join(SPLITS)}")
+        if not isinstance(self.files, WellFiles):
+            return self.files.open()
+        path = Path(self.files.path)
+        if not path.exists():
+            raise FileNotFoundError(
+                f"{path} does not exist; needed a data set, such as `mondrian generate path={path}` makes"
+            )
+        if path.is_file():
+            return self.files.open()
+        if (path / manifest.FILE).exists():
+            points = points or self._training_points(split)
+        return replace(self.files, split=split, points=points).open()
+
+    def dataset(
+        self, split: str, points: tuple[int, ...] = (), *, window: Window | None = None, memory: int = 2**30
+    ) -> WindowDataset:
+        """The samples of a part; `points` of a resolution, `window` other than the data set's own."""
+        source = self.source(split, points)
+        chosen = self._chosen(split, len(source))
+        return WindowDataset(source, window or self.window, simulations=chosen, memory=memory)
+
+    def _training_points(self, split: str) -> tuple[int, ...]:
+        return self.points or self.resolutions(split)[0]
+
+    def _chosen(self, split: str, count: int) -> tuple[int, ...]:
+        if isinstance(self.files, WellFiles) and not Path(self.files.path).is_file():
+            chosen = tuple(range(count))
+        else:
+            parts = split_simulations(count, self.fractions, seed=self.seed)
+            chosen = parts[SPLITS.index(split)]
+        if split == "train" and self.simulations is not None:
+            if self.simulations > len(chosen):
+                raise ValueError(f"simulations={self.simulations} are wanted; {self.files.path} has {len(chosen)}")
+            chosen = chosen[: self.simulations]
+        return chosen

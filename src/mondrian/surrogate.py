@@ -1,0 +1,140 @@
+"""A model with everything that its use needs: physical units in and out, the names of its channels, its window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from mondrian.artefact import ModelSpec, OperatorModel
+from mondrian.data.datasets import Window
+from mondrian.grid import Grid
+from mondrian.spec import Spec
+
+
+@dataclass(frozen=True)
+class Scale(Spec):
+    r"""How one channel enters a model: $z = (f(u) - \text{shift}) / \text{factor}$, $f$ the identity or $\log_{10}$.
+
+    >>> Scale(shift=-3.0, factor=0.5, log=True)
+    Scale(shift=-3.0, factor=0.5, log=True)
+    """
+
+    shift: float = 0.0
+    factor: float = 1.0
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.factor < float("inf") or not abs(self.shift) < float("inf"):
+            raise ValueError(f"shift={self.shift} and factor={self.factor} must be finite, the factor positive")
+
+
+@dataclass(frozen=True)
+class SurrogateSpec(ModelSpec):
+    """A model and the scale and name of each of its channels; `window` says which steps of a simulation they are."""
+
+    model: ModelSpec
+    in_names: tuple[str, ...]
+    out_names: tuple[str, ...]
+    in_scales: tuple[Scale, ...]
+    out_scales: tuple[Scale, ...]
+    window: Window | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for side in ("in", "out"):
+            names, scales = getattr(self, f"{side}_names"), getattr(self, f"{side}_scales")
+            channels = getattr(self.model, f"{side}_channels")
+            if not len(names) == len(scales) == channels:
+                raise ValueError(
+                    f"{side}_names={names} and {len(scales)} {side}_scales; the model has {side}_channels={channels}"
+                )
+
+    @property
+    def default_grid(self) -> Grid:
+        """The box of a call that names none."""
+        grid: Grid = self.model.default_grid  # type: ignore[attr-defined]
+        return grid
+
+    def build(self) -> Surrogate:
+        return Surrogate(self)
+
+
+class Surrogate(OperatorModel):
+    r"""A model in physical units: $y = S_{out}^{-1}\, G(S_{in}\, x)$ with the channel-wise scales $S$.
+
+    Training works on the scaled side (`model`, `scaled_input`, `scaled_output`), everybody else calls it.
+
+    >>> from mondrian import vit_no
+    >>> model = vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2)).spec
+    >>> spec = SurrogateSpec(model, ("u[0]", "gamma"), ("u[1]",), (Scale(), Scale(-3.0, 0.4, log=True)), (Scale(),))
+    >>> spec.build()(torch.full((1, 2, 8, 8), 1e-3)).shape
+    torch.Size([1, 1, 8, 8])
+    """
+
+    spec: SurrogateSpec
+
+    def __init__(self, spec: SurrogateSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.model = spec.model.build()
+        self._input = _Scales(spec.in_scales)
+        self._output = _Scales(spec.out_scales)
+
+    def forward(
+        self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
+    ) -> Float[Tensor, "batch out_channel *space"]:
+        if x.ndim > 1 and x.shape[1] != len(self.spec.in_names):
+            raise ValueError(f"x has {x.shape[1]} channels; needed {len(self.spec.in_names)}: {self.spec.in_names}")
+        return self.physical_output(self.model(self.scaled_input(x), grid))
+
+    def scaled_input(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
+        """What the model is given."""
+        return self._input(x)
+
+    def scaled_output(self, y: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
+        """What the model should answer."""
+        return self._output(y)
+
+    def physical_output(self, z: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
+        """The inverse of `scaled_output`."""
+        return self._output.inverse(z)
+
+
+class _Scales(nn.Module):
+    """The scales of all channels. Plain ones cost nothing."""
+
+    shift: Tensor
+    factor: Tensor
+
+    def __init__(self, scales: tuple[Scale, ...]) -> None:
+        super().__init__()
+        self.trivial = all(scale == Scale() for scale in scales)
+        self.logarithms = tuple(channel for channel, scale in enumerate(scales) if scale.log)
+        self.register_buffer("shift", torch.tensor([scale.shift for scale in scales]), persistent=False)
+        self.register_buffer("factor", torch.tensor([scale.factor for scale in scales]), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.trivial:
+            return x
+        shift, factor = (self._along(x, value) for value in (self.shift, self.factor))
+        return (self._where_log(x, torch.log10) - shift) / factor
+
+    def inverse(self, z: Tensor) -> Tensor:
+        if self.trivial:
+            return z
+        shift, factor = (self._along(z, value) for value in (self.shift, self.factor))
+        return self._where_log(z * factor + shift, lambda part: 10**part)
+
+    def _where_log(self, x: Tensor, function: object) -> Tensor:
+        if not self.logarithms:
+            return x
+        parts = [function(part) if n in self.logarithms else part for n, part in enumerate(x.split(1, dim=1))]  # type: ignore[operator]
+        return torch.cat(parts, dim=1)
+
+    @staticmethod
+    def _along(x: Tensor, values: Tensor) -> Tensor:
+        return values.to(x.dtype).reshape(-1, *(1,) * (x.ndim - 2))

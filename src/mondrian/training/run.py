@@ -1,0 +1,108 @@
+"""A training run is a folder; this is where its files are.
+
+RUN/run.json          what was asked for: name, overrides, configuration, data set, versions
+RUN/history.csv       one row for each logged step: losses, learning rate, samples a second
+RUN/artefact/         the best model by validation loss: `mondrian.from_pretrained("RUN/artefact")`
+RUN/checkpoints/      the whole state of training, for `resume=true`
+RUN/tensorboard/      the same curves for TensorBoard
+RUN/evaluation/       what `mondrian evaluate RUN` found
+RUN/report.html       what `mondrian report RUN` shows
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mondrian.artefact import from_pretrained
+from mondrian.data.splits import Splits
+from mondrian.files import write_atomically
+from mondrian.spec import Spec
+from mondrian.surrogate import Surrogate
+
+
+@dataclass(frozen=True)
+class Run:
+    """A folder that `mondrian train` wrote, or is about to write."""
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Run:
+        """An existing run; `ValueError` if the folder is none."""
+        run = cls(Path(folder))
+        if not run.record.exists():
+            raise ValueError(f"{folder} is no training run: it has no {run.record.name}")
+        return run
+
+    @property
+    def record(self) -> Path:
+        return self.folder / "run.json"
+
+    @property
+    def history_file(self) -> Path:
+        return self.folder / "history.csv"
+
+    @property
+    def artefact(self) -> Path:
+        return self.folder / "artefact"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    @property
+    def evaluation(self) -> Path:
+        return self.folder / "evaluation"
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The content of `run.json`."""
+        try:
+            facts: dict[str, Any] = json.loads(self.record.read_text())
+        except (OSError, json.JSONDecodeError) as error:
+            raise ValueError(f"{self.record} cannot be read: {error}") from error
+        return facts
+
+    @property
+    def name(self) -> str:
+        return str(self.facts["name"])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The whole configuration, with defaults filled in."""
+        config: dict[str, Any] = self.facts["config"]
+        return config
+
+    def data(self) -> Splits:
+        """The data set that was trained on."""
+        splits = Spec.from_json(self.facts["data"])
+        assert isinstance(splits, Splits)
+        return splits
+
+    def surrogate(self) -> Surrogate:
+        """The best model by validation loss."""
+        if not self.artefact.exists():
+            raise ValueError(f"{self.folder} holds no model yet: training has not come to its first validation")
+        surrogate = from_pretrained(self.artefact)
+        assert isinstance(surrogate, Surrogate)
+        return surrogate
+
+    def history(self) -> dict[str, np.ndarray]:
+        """The columns of `history.csv`; what was not logged at a step is NaN."""
+        if not self.history_file.exists():
+            return {}
+        with open(self.history_file, newline="") as file:
+            rows = list(csv.DictReader(file))
+        names = rows[0].keys() if rows else ()
+        return {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
+
+    def write(self, facts: dict[str, Any]) -> None:
+        """Write `run.json`."""
+        write_atomically(self.record, (json.dumps(facts, indent=2) + "\n").encode())
