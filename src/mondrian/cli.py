@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mondrian.recipes import one_line
 
-COMMANDS = ("models", "generate")
+COMMANDS = ("models", "generate", "train", "evaluate", "predict")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -55,10 +55,10 @@ def predictions(
 ) -> Iterator[Float[Tensor, "batch predicted *space"]]:
     """The answers of `applications` in a row, each one lasting `advance.steps` steps."""
     for number in range(applications):
-        if number:
-            x = advance(x, y)
         y = apply(x)
         yield y
+        if number + 1 < applications:
+            x = advance(x, y)
 
 
 def rollout(

@@ -1,0 +1,110 @@
+"""Checkpoints that are there whole or not at all, and the best model so far.
+
+A checkpoint's name ends with the first digits of its checksum, `step_00000200_9f86d081884c7d65.ckpt`: damage is seen
+before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.plugins import TorchCheckpointIO
+
+from mondrian.files import write_atomically
+from mondrian.surrogate import Surrogate
+from mondrian.training.run import Run
+
+_NAME = re.compile(r"step_(\d+)_([0-9a-f]{16})\.ckpt")
+KEEP = 2
+
+
+class AtomicCheckpoints(TorchCheckpointIO):
+    """Lightning's files, written atomically, and named by their content."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        buffer = io.BytesIO()
+        torch.save(checkpoint, buffer)
+        content = buffer.getbuffer()
+        path = Path(path)
+        write_atomically(path.with_name(f"{path.name}_{hashlib.sha256(content).hexdigest()[:16]}.ckpt"), content)
+
+
+class Checkpoints(Callback):
+    """Saves the state of training every so many steps, and the best model by `valid_loss` to `RUN/artefact`."""
+
+    def __init__(self, run: Run, *, every: int, validate_every: int) -> None:
+        if every < 1:
+            raise ValueError(f"checkpoint_every={every} must be at least 1")
+        self.run, self.every, self.validate_every = run, every, validate_every
+        self.best = float("inf")
+        self.best_step = 0
+        self._saved = -1
+
+    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+        step = trainer.global_step
+        if (trainer.fit_loop.epoch_loop.batch_idx + 1) % trainer.accumulate_grad_batches:
+            return  # in the middle of a step
+        # Where validation follows, the checkpoint comes after it: a resumed run must not miss it.
+        if step % self.every == 0 and step % self.validate_every:
+            self.save(trainer)
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        loss = float(trainer.callback_metrics["valid_loss"])
+        if loss < self.best:
+            self.best, self.best_step = loss, trainer.global_step
+            surrogate = module.surrogate
+            assert isinstance(surrogate, Surrogate)
+            if trainer.is_global_zero:
+                surrogate.save_pretrained(self.run.artefact)
+        if trainer.global_step % self.every == 0 and trainer.training is False and trainer.state.fn == "fit":
+            self.save(trainer)
+
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        if trainer.global_step != self._saved:
+            self.save(trainer)
+
+    def save(self, trainer: Trainer) -> None:
+        """Write a checkpoint now, and remove all but the newest ones."""
+        self._saved = trainer.global_step
+        trainer.save_checkpoint(self.run.checkpoints / f"step_{trainer.global_step:08d}")
+        if trainer.is_global_zero:
+            for old in saved(self.run.checkpoints)[KEEP:]:
+                old.unlink(missing_ok=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "best_step": self.best_step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.best, self.best_step = state["best"], state["best_step"]
+
+
+def saved(folder: Path) -> list[Path]:
+    """All checkpoints of a folder, newest first."""
+    found = {path: _NAME.fullmatch(path.name) for path in folder.glob("*.ckpt")} if folder.is_dir() else {}
+    return sorted((path for path, match in found.items() if match), reverse=True)
+
+
+def newest(folder: Path) -> Path | None:
+    """The newest checkpoint that is whole; says so on stderr if a newer one is not, and cleans up after a crash."""
+    for leftover in folder.glob(".step_*.partial"):
+        leftover.unlink(missing_ok=True)
+    damaged: list[Path] = []
+    for path in saved(folder):
+        match = _NAME.fullmatch(path.name)
+        assert match is not None
+        if hashlib.sha256(path.read_bytes()).hexdigest()[:16] == match[2]:
+            for bad in damaged:
+                print(f"checkpoint {bad} is damaged; going back to {path.name}", file=sys.stderr)
+                bad.unlink()
+            return path
+        damaged.append(path)
+    if damaged:
+        raise ValueError(f"no checkpoint in {folder} is whole: {', '.join(path.name for path in damaged)}")
+    return None

@@ -1,0 +1,71 @@
+"""The data of a training run, as Lightning takes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lightning.pytorch import LightningDataModule
+from torch.utils.data import DataLoader, Subset
+
+from mondrian.data.datasets import Sample, WindowDataset, collate
+from mondrian.data.sources import same_grid
+from mondrian.data.splits import Splits
+from mondrian.training.order import Batches, Order, OrderedSamples, ResumableLoader
+from mondrian.training.symmetries import symmetries_of
+
+
+class OperatorData(LightningDataModule):
+    """Training samples in an endless shuffled row, validation samples in their order.
+
+    `batch_size` is what one step of the optimiser sees, on all processes and over all accumulated portions
+    together. `max_steps` such steps are one epoch to Lightning: passes over the data are a matter of `Order`.
+    """
+
+    def __init__(
+        self,
+        splits: Splits,
+        *,
+        batch_size: int,
+        max_steps: int,
+        applications: int = 1,
+        augment: tuple[str, ...] = (),
+        symmetries: tuple[str, ...] = (),
+        parity: int = 1,
+        workers: int = 0,
+        memory: int = 2**32,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        for name, value in {"batch_size": batch_size, "max_steps": max_steps}.items():
+            if value < 1:
+                raise ValueError(f"{name}={value} must be at least 1")
+        self.batch_size, self.max_steps, self.workers, self.seed = batch_size, max_steps, workers, seed
+        window = replace(splits.window, steps_out=splits.window.steps_out * applications)
+        self.train = splits.dataset("train", window=window, memory=memory)
+        self.valid = splits.dataset("valid", window=window, memory=memory)
+        same_grid({"train": self.train.source, "valid": self.valid.source}, points=False)
+        self.symmetries = symmetries_of(self.train, augment, allowed=symmetries, parity=parity)
+        out = len(self.train.out_channels) // applications
+        self.train_window = splits.window
+        self.in_names, self.out_names = self.train.in_channels, self.train.out_channels[:out]
+
+    def train_dataloader(self) -> ResumableLoader:
+        accumulate, rank, ranks = 1, 0, 1
+        if self.trainer is not None:
+            accumulate = self.trainer.accumulate_grad_batches
+            rank, ranks = self.trainer.global_rank, self.trainer.world_size
+        batches = Batches(self.batch_size, self.max_steps * accumulate, accumulate=accumulate, rank=rank, ranks=ranks)
+        samples = OrderedSamples(self.train, Order(len(self.train), seed=self.seed), self.symmetries)
+        return ResumableLoader(samples, batches, **self._options())
+
+    def val_dataloader(self) -> DataLoader[Sample]:
+        rank, ranks = (self.trainer.global_rank, self.trainer.world_size) if self.trainer is not None else (0, 1)
+        own: WindowDataset | Subset[Sample] = self.valid
+        if ranks > 1:
+            own = Subset(self.valid, range(rank, len(self.valid), ranks))
+        return DataLoader(own, batch_size=max(1, self.batch_size // ranks), collate_fn=collate, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
+        return {"num_workers": self.workers, "persistent_workers": self.workers > 0, "pin_memory": on_gpu}

@@ -1,0 +1,91 @@
+"""What ends a training run before its time, without losing it: a loss that is no number, and a signal."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Callback
+
+from mondrian.training.checkpoints import Checkpoints
+
+ADVICE = "the last good checkpoint is kept: resume=true with a smaller optimizer.lr goes on from there"
+
+
+class Diverged(ValueError):
+    """The loss or the weights are not finite."""
+
+
+class Stopped(Exception):
+    """Training was asked to stop, and has saved its state."""
+
+
+class FiniteLoss(Callback):
+    """Stops at a loss that is NaN or infinite, and before such weights could be saved.
+
+    On the CPU every step is looked at; elsewhere every `every` steps, so that the device is not waited for.
+    """
+
+    def __init__(self, *, every: int = 10) -> None:
+        self.every = every
+        self._losses: list[tuple[int, torch.Tensor]] = []
+
+    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+        assert isinstance(module.last_loss, torch.Tensor)
+        self._losses.append((trainer.global_step, module.last_loss))
+        if module.device.type == "cpu" or trainer.global_step % self.every == 0:
+            self._check(trainer)
+
+    def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        self._check(trainer)
+        finite = torch.stack([parameter.detach().isfinite().all() for parameter in module.parameters()])
+        if not trainer.strategy.reduce_boolean_decision(bool(finite.all())):
+            raise Diverged(f"weights are not finite at step {trainer.global_step}; {ADVICE}")
+
+    def _check(self, trainer: Trainer) -> None:
+        finite = torch.stack([loss.isfinite() for _, loss in self._losses]).tolist() if self._losses else []
+        bad = [(step, loss) for (step, loss), good in zip(self._losses, finite, strict=True) if not good]
+        self._losses = []
+        if not trainer.strategy.reduce_boolean_decision(not bad):
+            where = (
+                f"loss is {float(bad[0][1])} at step {bad[0][0]}" if bad else "loss of another process is not finite"
+            )
+            raise Diverged(f"{where}; {ADVICE}")
+
+
+class GracefulStop(Callback):
+    """At Ctrl-C or SIGTERM finishes the step, saves a checkpoint and stops. A second Ctrl-C stops at once."""
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self.checkpoints = checkpoints
+        self.wanted: str | None = None
+        self._former: dict[int, Any] = {}
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._former[number] = signal.signal(number, self._notice)
+
+    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+        if (trainer.fit_loop.epoch_loop.batch_idx + 1) % trainer.accumulate_grad_batches:
+            return
+        wanted = self.wanted is not None
+        if trainer.world_size > 1:
+            wanted = trainer.strategy.reduce_boolean_decision(wanted, all=False)
+        if wanted and trainer.global_step < trainer.max_steps:
+            self.checkpoints.save(trainer)
+            raise Stopped(f"{self.wanted or 'a signal'} at step {trainer.global_step} of {trainer.max_steps}")
+
+    def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+        self._former = {}
+
+    def _notice(self, number: int, frame: FrameType | None) -> None:
+        self.wanted = signal.Signals(number).name
+        if number == signal.SIGINT:
+            signal.signal(number, self._former[number])

@@ -1,0 +1,146 @@
+"""What happened in training, step by step, in a file that a crash cannot spoil."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Callback
+from tqdm import tqdm
+
+from mondrian.files import write_atomically
+
+COLUMNS = (
+    "step", "samples", "seconds", "train_loss", "learning_rate", "samples_per_second", "valid_loss", "valid_mae",
+)  # fmt: skip
+
+
+class HistoryFile:
+    """Rows of `COLUMNS`, appended one by one. A row that was cut off by a crash is dropped by the next `keep`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def keep(self, last_step: int) -> None:
+        """Forget what came after a step: the run goes on from there."""
+        rows = [row for row in self.rows() if int(row["step"]) <= last_step]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(self.path, text.getvalue().encode())
+
+    def rows(self) -> list[dict[str, str]]:
+        """All rows that are whole."""
+        if not self.path.exists():
+            return []
+        text = self.path.read_text()
+        whole = text[: text.rfind("\n") + 1]
+        return [row for row in csv.DictReader(io.StringIO(whole)) if None not in row.values()]
+
+    def append(self, row: dict[str, float]) -> None:
+        cells = [f"{row[name]:.9g}" if name in row else "" for name in COLUMNS]
+        with open(self.path, "a") as file:
+            file.write(",".join(cells) + "\n")
+
+
+class Recorder(Callback):
+    """Writes the history, tells the loggers, and shows a progress bar with loss, learning rate and samples a second."""
+
+    def __init__(self, file: HistoryFile, *, batch_size: int, every: int = 10, progress: bool = True) -> None:
+        self.file, self.batch_size, self.every, self.progress = file, batch_size, every, progress
+        self.seconds = 0.0  # of training and validation, over all sessions of the run
+        self._sum: Any = 0.0
+        self._count = 0
+        self._clock = 0.0
+        self._training_seconds = 0.0  # since the last row, without validation
+        self._bar: tqdm[Any] | None = None
+        self._shown: dict[str, str] = {}
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        self._clock = time.perf_counter()
+        if trainer.is_global_zero:
+            self.file.keep(trainer.global_step)
+            self._bar = tqdm(
+                total=trainer.max_steps, initial=trainer.global_step, desc="training", unit="step",
+                disable=None if self.progress else True,
+            )  # fmt: skip
+
+    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+        self._sum = self._sum + module.last_loss
+        self._count += 1
+        if (trainer.fit_loop.epoch_loop.batch_idx + 1) % trainer.accumulate_grad_batches:
+            return
+        if self._bar is not None:
+            self._bar.update(1)
+        step = trainer.global_step
+        if step % self.every == 0 or step == trainer.max_steps:
+            self._write_training(trainer)
+
+    def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
+        self._training_seconds += self._lap()
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        self._lap()
+        found = {name: float(trainer.callback_metrics[name]) for name in ("valid_loss", "valid_mae")}
+        self._shown["valid"] = f"{found['valid_loss']:.3g}"
+        self._write(trainer, found)
+        if self._bar is not None and self._bar.disable and self.progress:  # a log file instead of a terminal
+            shown = "  ".join(f"{name} {text}" for name, text in self._shown.items())
+            print(f"step {trainer.global_step}/{trainer.max_steps}  {shown}", flush=True)
+
+    def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def state_dict(self) -> dict[str, Any]:
+        self._training_seconds += self._lap()
+        return {
+            "seconds": self.seconds,
+            "sum": float(self._sum),
+            "count": self._count,
+            "training_seconds": self._training_seconds,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.seconds, self._sum, self._count = state["seconds"], state["sum"], state["count"]
+        self._training_seconds = state["training_seconds"]
+
+    def _write_training(self, trainer: Trainer) -> None:
+        self._training_seconds += self._lap()
+        steps = self._count / trainer.accumulate_grad_batches
+        rate = steps * self.batch_size / max(self._training_seconds, 1e-9)
+        loss = float(self._sum) / max(self._count, 1)
+        row = {
+            "train_loss": loss,
+            "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
+            "samples_per_second": rate,
+        }
+        self._sum, self._count, self._training_seconds = 0.0, 0, 0.0
+        self._shown = {"loss": f"{loss:.3g}", "lr": f"{row['learning_rate']:.2g}", "samples/s": f"{rate:.0f}"} | {
+            name: text for name, text in self._shown.items() if name == "valid"
+        }
+        self._write(trainer, row)
+
+    def _write(self, trainer: Trainer, row: dict[str, float]) -> None:
+        if not trainer.is_global_zero:
+            return
+        if self._bar is not None:
+            self._bar.set_postfix(self._shown, refresh=False)
+        step = trainer.global_step
+        self.file.append({"step": step, "samples": step * self.batch_size, "seconds": self.seconds, **row})
+        for logger in trainer.loggers:
+            logger.log_metrics({name: value for name, value in row.items() if math.isfinite(value)}, step)
+
+    def _lap(self) -> float:
+        now = time.perf_counter()
+        passed = now - self._clock if self._clock else 0.0
+        self.seconds += passed
+        self._clock = now
+        return passed

@@ -1,0 +1,71 @@
+"""What Lightning trains: any surrogate, on any loss, over any number of applications in a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning.pytorch import LightningModule
+from torch import Tensor
+from torchmetrics import MeanMetric
+
+from mondrian.data.datasets import Batch
+from mondrian.losses import Loss, MeanSquare
+from mondrian.metrics import mean_absolute_error
+from mondrian.surrogate import Surrogate
+from mondrian.training.optimiser import AdamW
+from mondrian.training.unroll import Unroll, UnrolledLoss
+
+
+class OperatorTraining(LightningModule):
+    """A surrogate, its loss and its optimiser.
+
+    Validation is over all applications of the final horizon, without noise: `valid_loss` is the training loss there,
+    `valid_mae` the mean absolute error of the first application in physical units.
+    """
+
+    def __init__(
+        self,
+        surrogate: Surrogate,
+        *,
+        loss: Loss | None = None,
+        optimiser: AdamW | None = None,
+        unroll: Unroll | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.surrogate = surrogate
+        self.optimiser = optimiser or AdamW()
+        self.unroll = unroll or Unroll()
+        self.seed = seed
+        self.objective = UnrolledLoss(surrogate, loss or MeanSquare(), self.unroll)
+        self.valid_loss = MeanMetric(nan_strategy="disable")
+        self.valid_mae = MeanMetric(nan_strategy="disable")
+        self.last_loss: Tensor | None = None
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        x = self.objective.with_noise(batch["x"], batch["places"], self.seed)
+        loss, _ = self.objective(
+            x,
+            batch["y"],
+            batch["grid"],
+            horizon=self.unroll.horizon(self.global_step),
+            pushforward=self.unroll.pushforward,
+        )
+        self.last_loss = loss.detach()
+        return loss
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        loss, first = self.objective(batch["x"], batch["y"], batch["grid"], horizon=self.unroll.applications)
+        error = mean_absolute_error(first, batch["y"][:, : first.shape[1]])
+        self.valid_loss.update(loss, weight=len(first))
+        self.valid_mae.update(error.mean().float(), weight=len(first))
+
+    def on_validation_epoch_end(self) -> None:
+        for name, metric in {"valid_loss": self.valid_loss, "valid_mae": self.valid_mae}.items():
+            self.log(name, metric.compute())
+            metric.reset()
+
+    def configure_optimizers(self) -> Any:
+        steps = int(self.trainer.estimated_stepping_batches)
+        optimiser, schedule = self.optimiser.build(self.surrogate.parameters(), steps)
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -1,0 +1,126 @@
+"""From words on the command line to the settings of a run: one configuration, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_module
+from omegaconf import DictConfig, OmegaConf
+
+from mondrian.data.datasets import Window
+from mondrian.data.generate import generate, plan
+from mondrian.data.sources import WellFiles
+from mondrian.data.splits import Splits
+from mondrian.spec import Spec
+
+CHOICES = {"experiment": "custom", "scale": "paper"}
+
+
+def configure(words: Sequence[str]) -> DictConfig:
+    """The configuration that overrides such as `experiment=allen_cahn/vit_mo scale=cpu` describe.
+
+    The scale of a run goes with its data set: `scale=cpu` is `conf/scale/allen_cahn_cpu.yaml` there.
+    """
+    chosen = dict(CHOICES)
+    rest = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise ValueError(f"{word!r} is no setting; needed words such as max_steps=1000")
+        if key in chosen:
+            chosen[key] = value
+        else:
+            rest.append(word)
+    given = dict(word.split("=", 1) for word in rest)
+    data = given.get("data", chosen["experiment"].split("/")[0] if "/" in chosen["experiment"] else "files")
+    folder = Path(str(files("mondrian") / "conf"))
+    known = sorted(path.stem for path in (folder / "scale").glob(f"{data}_*.yaml"))
+    if not known:
+        names = sorted(path.stem for path in (folder / "data").glob("*.yaml"))
+        raise ValueError(f"data={data} is not known; needed one of {', '.join(names)}")
+    if f"{data}_{chosen['scale']}" not in known:
+        scales = ", ".join(name.removeprefix(f"{data}_") for name in known)
+        raise ValueError(f"scale={chosen['scale']} is not known; needed one of {scales}")
+    words = [f"experiment={chosen['experiment']}", f"scale={data}_{chosen['scale']}", *rest]
+    with initialize_config_module("mondrian.conf", version_base="1.3"):
+        config = compose("train", words)
+    OmegaConf.update(config, "run", config.run or default_folder(chosen["experiment"], chosen["scale"]))
+    if config.data.path is None and "problem" in config.data:
+        OmegaConf.update(config, "data.path", f"data/{data}_{chosen['scale']}")
+        OmegaConf.update(config, "data.make", True, force_add=True)
+    return config
+
+
+def default_folder(experiment: str, scale: str) -> str:
+    """Where a run goes that names no folder."""
+    return f"runs/{experiment}" + ("" if scale == "paper" else f"_{scale}")
+
+
+def spec_of(config: DictConfig, key: str, kind: type[Spec]) -> Any:
+    """The spec that a part of the configuration describes."""
+    found = Spec.from_json(OmegaConf.to_container(config[key], resolve=True))
+    if not isinstance(found, kind):
+        raise ValueError(f"{key}={found} is no {kind.__name__}")
+    return found
+
+
+def whole(config: DictConfig, key: str, *, least: int = 1) -> int:
+    """A whole number of the configuration."""
+    value = OmegaConf.select(config, key)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{key}={value} must be a whole number from {least} on")
+    return value
+
+
+def words_of(config: DictConfig, key: str) -> tuple[str, ...]:
+    """A list of words of the configuration."""
+    value = OmegaConf.select(config, key)
+    if not OmegaConf.is_list(value) or not all(isinstance(word, str) for word in value):
+        raise ValueError(f"{key}={value} must be a list of words, for example {key}=[u]")
+    return tuple(value)
+
+
+def splits_of(config: DictConfig, *, progress: bool) -> Splits:
+    """The data set of a configuration, simulated first where it is ours and its folder was not given."""
+    data = config.data
+    for key in ("input", "target"):
+        if OmegaConf.is_missing(data, key):
+            raise ValueError(f"data.{key} is missing; needed names of fields, for example data.{key}=[u]")
+    window = Window(
+        input=words_of(config, "data.input"),
+        target=words_of(config, "data.target"),
+        steps_in=whole(config, "data.steps_in"),
+        steps_out=whole(config, "data.steps_out"),
+    )
+    if data.get("make"):
+        _simulate(config, progress=progress)
+    reader = OmegaConf.to_container(data.reader, resolve=True) if data.get("reader") is not None else None
+    if (reader is None) == (data.path is None):
+        raise ValueError("needed one of data.path, a folder, and data.reader, a description of other people's files")
+    return Splits(
+        files=WellFiles(path=str(Path(data.path).resolve())) if reader is None else Spec.from_json(reader),  # type: ignore[arg-type]
+        window=window,
+        points=tuple(data.train_points or ()),
+        simulations=None if data.simulations is None else whole(config, "data.simulations"),
+        fractions=tuple(data.fractions),
+        seed=whole(config, "seed", least=0),
+    )
+
+
+def _simulate(config: DictConfig, *, progress: bool) -> None:
+    """Make, or complete, the data set that a configuration describes."""
+    from mondrian.data.problems import Problem  # the solvers, which a run on existing files does not need
+
+    problem = spec_of(config.data, "problem", Problem)
+    points = {split: [tuple(sizes) for sizes in stored] for split, stored in config.data.points.items()}
+    wanted = plan(
+        problem,
+        seed=0,
+        simulations=dict(config.simulations),
+        points=points,
+        shard_size=whole(config, "shard_size"),
+    )
+    generate(Path(config.data.path), wanted, progress=progress)
