@@ -1,0 +1,143 @@
+"""Apply a trained model to files of any size: physical units in, physical units out.
+
+  mondrian predict runs/ac                                      what the model takes and gives
+  mondrian predict runs/ac x.npy -o y.npy                       one application to every sample
+  mondrian predict runs/ac x.npy -o y.npy --steps 20            20 in a row, each one on the answers of the last
+  mondrian predict runs/ac start.npz -o next.pt --batch 8       8 samples in memory at a time (default 32)
+  mondrian predict runs/ac data/ac --split test --points 64x64 -o next.hdf5 --steps 5 --device cuda
+
+The model is a run of `mondrian train` (its best one), or any folder that `save_pretrained` wrote.
+
+Arrays are (batch, channel, *space), or one sample (channel, *space), answered in the same way; channels as the
+first example lists them. The answer holds the predicted channels, step after step for --steps. Files say by
+their names what they are, and any kind of input goes with any kind of output:
+
+  .npy         one array
+  .npz, .pt    one array (the answer in an .npz is called y); or, in, one for each channel or field by its name:
+               np.savez("start.npz", u=u, gamma=1e-3) with u (batch, *space), or (batch, step, *space) if the
+               model takes several; gamma (batch,) or one number for all
+  .hdf5, .h5   simulations in The Well's layout. In: a file or a folder, of which the first steps are taken, as
+               many as the model needs; a folder of `mondrian generate` needs --split, and --points if it holds
+               several resolutions. Out: the frames that follow, with their times and the numbers such as gamma
+
+Arrays lie on the model's own box unless --grid gives another. An axis is periodic where the model's is,
+unless it ends in p (periodic) or w (walls); HDF5 files know their box:
+
+  mondrian predict runs/ac x.npy -o y.npy --grid 4x4            twice the box of 2 x 2
+  mondrian predict runs/ns x.npy -o y.npy --grid 6.2832px1w
+
+Samples are computed in the model's precision; the answer has that of the input, or the model's if the input
+holds whole numbers. NaN, infinite numbers, and what has no logarithm where the model takes one, are refused by
+sample and channel. An output exists when it is whole: a killed command leaves none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from mondrian.artefact import OperatorModel
+from mondrian.grid import Grid
+from mondrian.prediction import Predictor, load_model, predict_file
+
+
+def run(arguments: list[str]) -> None:
+    """Predict, or describe the model if no input is named."""
+    words = _parser().parse_args(arguments)
+    if (words.input is None) != (words.output is None):
+        lacking = "an input file" if words.input is None else "an output file, -o OUTPUT"
+        raise ValueError(f"{lacking} is missing; needed mondrian predict ARTEFACT INPUT -o OUTPUT")
+    model = load_model(words.artefact, device=words.device)
+    if words.input is None:
+        print(describe(model))
+        return
+    spec: Any = model.spec
+    began = time.perf_counter()
+    made = predict_file(
+        model,
+        words.input,
+        words.output,
+        grid=None if words.grid is None else box(words.grid, spec.default_grid),
+        steps=words.steps,
+        batch_size=words.batch,
+        split=words.split,
+        points=() if words.points is None else _points(words.points),
+        progress=True,
+    )
+    if made.not_finite:
+        print(f"{made.not_finite} of {made.samples} predictions hold NaN or infinite values", file=sys.stderr)
+    points = " x ".join(map(str, made.points))
+    seconds = time.perf_counter() - began
+    print(f"{words.output}: {made.samples} samples, {_few(made.channels)} on {points} points, {seconds:.1f} s")
+
+
+def describe(model: OperatorModel) -> str:
+    """What a model takes and gives, for a person."""
+    predictor = Predictor(model)
+    spec: Any = model.spec
+    kind = type(spec.model if predictor.named else spec).__name__.removesuffix("Spec")
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    box = zip(predictor.box.extent, predictor.box.periodic, strict=True)
+    axes = [f"{length:g}{' periodic' if ring else ''}" for length, ring in box]
+    names = "" if predictor.named else " (by number: the model was saved without names)"
+    return "\n".join(
+        [
+            f"model  {kind}, {parameters:,} parameters, {str(predictor.dtype).removeprefix('torch.')}",
+            f"in     {', '.join(predictor.in_names)}{names}",
+            f"out    {', '.join(predictor.out_names)}",
+            f"box    {' x '.join(axes)}",
+        ]
+    )
+
+
+def box(text: str, own: Grid) -> Grid:
+    """The box that `--grid` describes.
+
+    >>> box("4x2p", Grid(extent=(1.0, 1.0)))
+    Grid(extent=(4.0, 2.0), points=(), periodic=(False, True), origin=(0.0, 0.0))
+    """
+    axes = [re.fullmatch(r"([\d.e+-]+)([pw]?)", axis) for axis in text.split("x")]
+    if len(axes) != own.dim:
+        raise ValueError(f"--grid {text} has {len(axes)} axes; the model has {own.dim}")
+    try:
+        found = [(float(axis[1]), {"p": True, "w": False}.get(axis[2])) for axis in axes if axis]
+    except ValueError:
+        found = []
+    if len(found) != own.dim:
+        raise ValueError(f"--grid {text} must give a length for each axis, for example 2x2 or 2px1w")
+    periodic = [ring if said is None else said for (_, said), ring in zip(found, own.periodic, strict=True)]
+    return replace(own, extent=tuple(length for length, _ in found), periodic=tuple(periodic), points=())
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}; `mondrian predict --help` shows examples")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("artefact")
+    parser.add_argument("input", nargs="?")
+    parser.add_argument("-o", "--output")
+    parser.add_argument("--grid")
+    parser.add_argument("--steps", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--split")
+    parser.add_argument("--points")
+    parser.add_argument("--device", default="cpu")
+    return parser
+
+
+def _points(text: str) -> tuple[int, ...]:
+    sizes = text.split("x")
+    if not all(size.isdecimal() for size in sizes):
+        raise ValueError(f"--points {text} must give a number for each axis, for example 64x64")
+    return tuple(int(size) for size in sizes)
+
+
+def _few(names: tuple[str, ...]) -> str:
+    return ", ".join(names if len(names) <= 6 else (*names[:3], "...", names[-1]))

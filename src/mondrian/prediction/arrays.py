@@ -1,0 +1,92 @@
+"""The arrays of a file: `.npy`, `.npz` and `.pt`, none of them read at once."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+
+from mondrian.data.arrays import Index, MemoryArray, StoredArray
+from mondrian.data.sources.files import read_arrays
+
+ARRAYS = (".npy", ".npz", ".pt")
+
+
+def stored_arrays(path: Path) -> dict[str, StoredArray]:
+    """The arrays by their names; the only array of an `.npy` or `.pt` file has none."""
+    if path.suffix == ".npy":
+        return read_arrays(path, ("",))
+    try:
+        arrays = _npz(path) if path.suffix == ".npz" else _pt(path)
+    except (pickle.UnpicklingError, zipfile.BadZipFile, RuntimeError, ValueError, OSError, EOFError) as error:
+        reason = (str(error) or repr(error)).splitlines()[0]
+        raise OSError(f"{path} cannot be read as {path.suffix}: {reason}") from error
+    if not arrays:
+        raise ValueError(f"{path} holds no arrays")
+    return arrays
+
+
+def _npz(path: Path) -> dict[str, StoredArray]:
+    with zipfile.ZipFile(path) as file:
+        members = [name for name in file.namelist() if name.endswith(".npy")]
+    return {name.removesuffix(".npy"): ZippedArray(path, name) for name in members}
+
+
+def _pt(path: Path) -> dict[str, StoredArray]:
+    content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    tensors = {"": content} if isinstance(content, torch.Tensor) else content
+    if not isinstance(tensors, dict):
+        raise ValueError(f"it holds a {type(content).__name__}; needed a tensor or a dictionary of tensors")
+    return {
+        str(key): MemoryArray(_numpy(value), file=str(path), key=str(key))
+        for key, value in tensors.items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def _numpy(tensor: torch.Tensor) -> Shaped[np.ndarray, "..."]:
+    tensor = tensor.detach()
+    return np.asarray((tensor.float() if tensor.dtype is torch.bfloat16 else tensor).numpy())
+
+
+class ZippedArray(StoredArray):
+    """An array of an `.npz` file, read from its start on as it is unpacked, not at once."""
+
+    def __init__(self, path: Path, member: str) -> None:
+        self._file = zipfile.ZipFile(path).open(member)  # noqa: SIM115 -- closed with the array
+        version = np.lib.format.read_magic(self._file)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_columns, dtype = header(self._file)
+        if dtype.hasobject:
+            raise ValueError(f"{member} holds objects; needed numbers")
+        super().__init__(file=str(path), key=member.removesuffix(".npy"), shape=shape, dtype=dtype)
+        self._offset = self._file.tell()
+        # By columns a sample is in pieces all over the file: such an array is read whole.
+        self._whole = by_columns and len(shape) > 1
+
+    def read(self, index: Index) -> Shaped[np.ndarray, "..."]:
+        part = index[0] if index else slice(None)
+        assert isinstance(part, slice)
+        start, stop, _ = part.indices(self.shape[0] if self.shape else 1)
+        if self._whole:
+            values = self._numbers(0, math.prod(self.shape)).reshape(self.shape, order="F")
+            return values[start:stop]
+        row = math.prod(self.shape[1:])
+        values = self._numbers(start * row, (stop - start) * row)
+        return values.reshape(stop - start, *self.shape[1:]) if self.shape else values.reshape(())
+
+    def _numbers(self, start: int, count: int) -> Shaped[np.ndarray, " number"]:
+        size = self.dtype.itemsize
+        try:
+            self._file.seek(self._offset + start * size)
+            content = self._file.read(count * size)
+        except (zipfile.BadZipFile, EOFError) as error:
+            raise OSError(f"{self} is damaged: {error}") from error
+        if len(content) != count * size:
+            raise OSError(f"{self} ends too early: {len(content)} of {count * size} bytes could be read")
+        return np.frombuffer(content, dtype=self.dtype)

@@ -1,0 +1,189 @@
+"""Where samples come from: one array, arrays by the names of channels, or simulations in The Well's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from mondrian.data.arrays import StoredArray
+from mondrian.data.sources import Field, Source, WellFiles
+from mondrian.grid import Grid
+from mondrian.prediction.arrays import ARRAYS, stored_arrays
+from mondrian.prediction.predictor import Predictor
+from mondrian.rollout import field_and_step
+
+HDF5 = (".hdf5", ".h5")
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Samples of `shape` `(batch, channel, *space)`, of which `read(start, stop)` reads some.
+
+    `single` if there is one sample that came without a batch axis. `present` is the place in `times` of the last
+    step that goes in, `scalars` are numbers that belong to the samples, such as gamma.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[int, int], Shaped[np.ndarray, "batch channel ..."]]
+    single: bool = False
+    grid: Grid | None = None
+    times: Float[np.ndarray, " time"] = field(default_factory=lambda: np.zeros(1))
+    present: int = 0
+    scalars: Mapping[str, Shaped[np.ndarray, " batch"]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+
+def open_samples(
+    path: Path, predictor: Predictor, *, split: str | None = None, points: tuple[int, ...] = ()
+) -> Samples:
+    """The samples of a file, or of a folder of HDF5 files, for a model."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; needed samples in {_kinds()}")
+    if path.is_file() and (split is not None or points):
+        raise ValueError(f"split={split!r} and points={points} choose among the files of a folder; {path} is one file")
+    if path.is_dir() or path.suffix in HDF5:
+        return from_simulations(WellFiles(path=str(path), split=split, points=points).open(), predictor)
+    if path.suffix not in ARRAYS:
+        raise ValueError(f"{path} ends in {path.suffix!r}; needed {_kinds()}")
+    arrays = stored_arrays(path)
+    known = {*predictor.in_names, *(field_and_step(name)[0] for name in predictor.in_names)}
+    if len(arrays) == 1 and not (predictor.named and known & arrays.keys()):
+        return from_array(next(iter(arrays.values())), predictor)
+    return from_named(arrays, predictor, str(path))
+
+
+def from_array(array: StoredArray, predictor: Predictor) -> Samples:
+    """`(batch, channel, *space)`, or one sample `(channel, *space)`."""
+    _real(array)
+    single = len(array.shape) == predictor.dim + 1
+    shape = (1, *array.shape) if single else array.shape
+    predictor.check_shape(shape, str(array.file))
+
+    def read(start: int, stop: int) -> Shaped[np.ndarray, "batch channel ..."]:
+        return array.read((slice(None),))[None] if single else array.read((slice(start, stop),))
+
+    return Samples(str(array.file), shape, array.dtype, read, single=single)
+
+
+def from_named(arrays: Mapping[str, StoredArray], predictor: Predictor, name: str) -> Samples:
+    """Arrays called by a channel (`u[0]`) or by a field (`u`: all its channels, in their order).
+
+    Shapes: `(batch, *space)`, or `(batch, channel, *space)` for a field of several channels. Numbers, constant in
+    space, are `(batch,)`, or one number for all. Arrays with other names are left alone.
+    """
+    if not predictor.named:
+        raise ValueError(f"{name} holds the arrays {sorted(arrays)}; a model without names of channels needs one array")
+    columns: list[tuple[StoredArray, int]] = []
+    counts: dict[str, int] = {}
+    for channel in predictor.in_names:
+        key = channel if channel in arrays else field_and_step(channel)[0]
+        if key not in arrays:
+            needed = ", ".join(predictor.in_names)
+            raise ValueError(f"{name} holds {sorted(arrays)} but nothing for channel {channel!r}; needed {needed}")
+        columns.append((arrays[key], counts.get(key, 0)))
+        counts[key] = counts.get(key, 0) + 1
+    fields = [arrays[key] for key in counts if len(arrays[key].shape) > 1]
+    if not fields or len(fields[0].shape) not in (predictor.dim + 1, predictor.dim + 2):
+        held = f"{fields[0]}" if fields else f"{name} holds only numbers"
+        raise ValueError(f"{held}; needed a field (batch, *space) or (batch, channel, *space), {predictor.dim} axes")
+    batch, space = fields[0].shape[0], fields[0].shape[-predictor.dim :]
+    for key, count in counts.items():
+        _real(arrays[key])
+        fits = {(batch, count, *space)} | ({(batch, *space), (batch,), ()} if count == 1 else set())
+        if arrays[key].shape not in fits:
+            needed = " or ".join(str(shape) for shape in sorted(fits, key=len, reverse=True))
+            raise ValueError(f"{arrays[key]} does not fit the other arrays; needed {needed}")
+    shape = (batch, len(columns), *space)
+    predictor.check_shape(shape, name)
+
+    def read(start: int, stop: int) -> Shaped[np.ndarray, "batch channel ..."]:
+        pieces = {id(array): _rows(array, start, stop) for array, _ in columns}
+        values = np.empty((stop - start, *shape[1:]), dtype=np.result_type(*(piece.dtype for piece in pieces.values())))
+        for place, (array, number) in enumerate(columns):
+            piece = pieces[id(array)]
+            if piece.ndim == values.ndim:
+                piece = piece[:, number]
+            values[:, place] = piece.reshape(*piece.shape, *(1,) * (values.ndim - 1 - piece.ndim))
+        return values
+
+    dtype = np.result_type(*(array.dtype for array in fields))
+    scalars = {
+        key: np.broadcast_to(_rows(arrays[key], 0, batch), (batch,)) for key in counts if len(arrays[key].shape) < 2
+    }
+    return Samples(name, shape, dtype, read, scalars=scalars)
+
+
+def from_simulations(source: Source, predictor: Predictor) -> Samples:
+    """The first window of each simulation: as many steps as the model takes, from the start."""
+    if not predictor.named:
+        raise ValueError(f"{source.name} holds named fields; a model without names of channels needs one array")
+    places = [(*_find(source, name), field_and_step(name)[1]) for name in predictor.in_names]
+    present = -min(step or 0 for *_, step in places)
+    for simulation, steps in enumerate(source.steps):
+        if steps <= present:
+            raise ValueError(
+                f"simulation {simulation} of {source.name} has {steps} steps; the model takes {present + 1}"
+            )
+    shape = (len(source), len(places), *source.grid.points)
+    predictor.check_shape(shape, source.name)
+    fields = {id(found): found for found, *_ in places}
+
+    def read(start: int, stop: int) -> Shaped[np.ndarray, "batch channel ..."]:
+        values = np.empty((stop - start, *shape[1:]), dtype=widest)
+        for row, simulation in enumerate(range(start, stop)):
+            steps = {key: found.read(simulation, slice(0, present + 1)) for key, found in fields.items()}
+            for place, (found, number, step) in enumerate(places):
+                values[row, place] = steps[id(found)][0 if step is None else present + step, number]
+        return values
+
+    widest = np.result_type(*(piece.array.dtype for found in fields.values() for piece in found.pieces))
+    spatial = [piece.array.dtype for found in fields.values() if not found.is_number for piece in found.pieces]
+    dtype = np.result_type(*(spatial or [widest]))
+    numbers = {name: found for name, found in source.fields.items() if found.is_number and len(found.channels) == 1}
+    return Samples(
+        source.name,
+        shape,
+        dtype,
+        read,
+        grid=source.grid,
+        times=source.times,
+        present=present,
+        scalars={name: found.numbers().reshape(len(source)) for name, found in numbers.items()},
+    )
+
+
+def _find(source: Source, name: str) -> tuple[Field, int]:
+    """The field that holds a channel, and the channel's number in it."""
+    wanted, step = field_and_step(name)
+    for found in source.fields.values():
+        if wanted in found.channels:
+            if found.changes != (step is not None):
+                raise ValueError(
+                    f"{source.name}: {wanted!r} {'changes' if found.changes else 'does not change'} in time; "
+                    f"the model takes {name!r}"
+                )
+            return found, found.channels.index(wanted)
+    held = sorted(channel for found in source.fields.values() for channel in found.channels)
+    raise ValueError(f"{source.name} has no {wanted!r} for channel {name!r}; it has {held}")
+
+
+def _rows(array: StoredArray, start: int, stop: int) -> Shaped[np.ndarray, "..."]:
+    return array.read((slice(start, stop),) if array.shape else ())
+
+
+def _real(array: StoredArray) -> None:
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{array} has dtype {array.dtype}; needed real numbers")
+
+
+def _kinds() -> str:
+    return f"{', '.join(ARRAYS)}, {' or '.join(HDF5)} files, or a folder of HDF5 files"

@@ -1,0 +1,197 @@
+"""A model on a box, applied to samples piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, overload
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from mondrian.artefact import OperatorModel
+from mondrian.grid import Grid
+from mondrian.rollout import Advance, field_and_step, rollout
+from mondrian.surrogate import Surrogate
+
+
+class Predictor:
+    """`applications` of a model in a row, on a box, with the names of everything that goes in and comes out.
+
+    A `Surrogate` works in physical units and knows its channels. Any other model is applied as it is, its
+    channels are called by their numbers, and it cannot be rolled out.
+
+    >>> from mondrian import vit_no
+    >>> model = vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2))
+    >>> predictor = Predictor(model)
+    >>> predictor.in_names, predictor.out_names, predictor.box.extent
+    (('0', '1'), ('0',), (1.0, 1.0))
+    """
+
+    def __init__(self, model: OperatorModel, *, grid: Grid | None = None, applications: int = 1) -> None:
+        spec: Any = model.spec
+        self.model, self.applications = model, applications
+        self.named = isinstance(model, Surrogate)
+        self.box: Grid = grid or spec.default_grid
+        self.dim: int = spec.default_grid.dim
+        if self.box.dim != self.dim:
+            raise ValueError(f"grid has {self.box.dim} axes; the model has {self.dim}")
+        if applications < 1:
+            raise ValueError(f"steps={applications} must be at least 1")
+        if applications > 1 and not self.named:
+            raise ValueError(f"steps={applications} needs the names of the channels; only a Surrogate knows them")
+        self.in_names: tuple[str, ...] = spec.in_names if self.named else _numbers(spec.in_channels)
+        once: tuple[str, ...] = spec.out_names if self.named else _numbers(spec.out_channels)
+        steps = Advance(self.in_names, once).steps if applications > 1 else 0
+        self.out_names = tuple(_later(name, n * steps) for n in range(applications) for name in once)
+        self._logarithms = [scale.log for scale in spec.in_scales] if self.named else [False] * len(self.in_names)
+        weights = next(model.parameters())
+        self.dtype, self.device = weights.dtype, weights.device
+
+    def __call__(
+        self, x: Shaped[Tensor, "batch channel *space"], *, first: int = 0
+    ) -> Float[Tensor, "batch predicted *space"]:
+        """The prediction for one piece, in the dtype and on the device of the model; `first` is its first sample."""
+        self.check_shape(tuple(x.shape))
+        if x.is_complex() or x.dtype is torch.bool:
+            raise ValueError(f"x has dtype {x.dtype}; needed real numbers")
+        x = x.to(self.device, self.dtype)
+        self._check_values(x, first)
+        with torch.no_grad():  # not inference mode: the model may keep tensors that training meets later
+            if self.applications == 1:
+                y: Tensor = self.model(x, self.box)
+                return y
+            assert isinstance(self.model, Surrogate)
+            return rollout(self.model, x, self.applications, self.box)
+
+    def check_shape(self, shape: tuple[int, ...], name: str = "x") -> None:
+        """Refuse what is no batch of samples for this model."""
+        channels = len(self.in_names)
+        if len(shape) != self.dim + 2 or shape[1] != channels:
+            names = f" ({', '.join(self.in_names)})" if self.named else ""
+            raise ValueError(
+                f"{name} has shape {shape}; needed (batch, {channels} channels{names}, {self.dim} space axes), "
+                "or one sample without the batch axis"
+            )
+        if 0 in shape:
+            raise ValueError(f"{name} has shape {shape}; needed at least one sample and one point")
+        if self.box.points and self.box.points != shape[2:]:
+            raise ValueError(f"{name} has {shape[2:]} points; the grid has {self.box.points}")
+
+    def _check_values(self, x: Float[Tensor, "batch channel *space"], first: int) -> None:
+        flat = x.flatten(2)
+        finite = torch.isfinite(flat).all(dim=-1)
+        if not finite.all():
+            sample, channel = (~finite).nonzero()[0].tolist()
+            raise ValueError(
+                f"sample {first + sample}, channel {self.in_names[channel]!r} holds NaN or infinite values "
+                f"(in {str(self.dtype).removeprefix('torch.')}); needed finite numbers"
+            )
+        for channel, logarithmic in enumerate(self._logarithms):
+            if logarithmic and not (flat[:, channel] > 0).all():
+                sample = int((flat[:, channel] <= 0).any(dim=-1).nonzero()[0])
+                value = flat[sample, channel].min().item()
+                raise ValueError(
+                    f"sample {first + sample}, channel {self.in_names[channel]!r} holds {value:g}; "
+                    "needed positive numbers, since the model takes their logarithm"
+                )
+
+
+@overload
+def predict(
+    model: OperatorModel, x: Tensor, *, grid: Grid | None = None, steps: int = 1, batch_size: int = 32
+) -> Tensor: ...
+@overload
+def predict(
+    model: OperatorModel,
+    x: Shaped[np.ndarray, "..."],
+    *,
+    grid: Grid | None = None,
+    steps: int = 1,
+    batch_size: int = 32,
+) -> Shaped[np.ndarray, "..."]: ...
+def predict(
+    model: OperatorModel,
+    x: Tensor | Shaped[np.ndarray, "..."],
+    *,
+    grid: Grid | None = None,
+    steps: int = 1,
+    batch_size: int = 32,
+) -> Tensor | Shaped[np.ndarray, "..."]:
+    """The predictions for `(batch, channel, *space)`, or for one sample `(channel, *space)`: of the kind of `x`.
+
+    `batch_size` samples are worked on at a time, in the precision of the model; the answer has the precision of
+    `x`, or the model's if `x` holds integers, and its device. `steps` applications in a row follow each other
+    along the channels. `grid` is the box of the samples, by default the model's own.
+
+    >>> from mondrian import vit_no
+    >>> model = vit_no(in_channels=1, out_channels=1, hidden_channels=8, subdomains=(2,))
+    >>> predict(model, np.zeros((100, 1, 16)), batch_size=32).shape, predict(model, torch.zeros(1, 16)).shape
+    ((100, 1, 16), torch.Size([1, 16]))
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size} must be at least 1")
+    predictor = Predictor(model, grid=grid, applications=steps)
+    single = x.ndim == predictor.dim + 1
+    batch = x[None] if single else x
+    predictor.check_shape(tuple(batch.shape))
+    shape = (len(batch), len(predictor.out_names), *batch.shape[2:])
+    pieces = [slice(start, start + batch_size) for start in range(0, len(batch), batch_size)]
+    with evaluating(model):
+        if isinstance(batch, Tensor):
+            y = torch.empty(
+                shape, dtype=batch.dtype if batch.is_floating_point() else predictor.dtype, device=batch.device
+            )
+            for piece in pieces:
+                y[piece] = predictor(batch[piece], first=piece.start).to(y)
+            return y[0] if single else y
+        z = np.empty(shape, dtype=answer_dtype(batch.dtype, predictor.dtype))
+        for piece in pieces:
+            z[piece] = as_numpy(predictor(as_tensor(batch[piece]), first=piece.start), z.dtype)
+    return z[0] if single else z
+
+
+@contextmanager
+def evaluating(model: OperatorModel) -> Iterator[None]:
+    """The model's layers in evaluation mode, and then each as it was."""
+    training = [module for module in model.modules() if module.training]
+    if training:
+        model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def as_tensor(values: Shaped[np.ndarray, "..."]) -> Shaped[Tensor, "..."]:
+    """A copy of `values`; whole numbers become float64."""
+    if values.dtype.kind not in "fiu":
+        raise ValueError(f"x has dtype {values.dtype}; needed real numbers")
+    known = values.dtype.kind == "f" and values.dtype.itemsize <= 8
+    return torch.from_numpy(np.array(values, dtype=values.dtype.newbyteorder("=") if known else np.float64, order="C"))
+
+
+def as_numpy(values: Float[Tensor, "..."], dtype: np.dtype[Any]) -> Shaped[np.ndarray, "..."]:
+    """The inverse of `as_tensor`. What is too large for `dtype` becomes infinite, as it does in torch."""
+    values = values.cpu()
+    with np.errstate(over="ignore"):
+        return (values.float() if values.dtype is torch.bfloat16 else values).numpy().astype(dtype, copy=False)
+
+
+def answer_dtype(given: np.dtype[Any], model: torch.dtype) -> np.dtype[Any]:
+    """The dtype of the answer to values of dtype `given`: the same, or that of the model for whole numbers."""
+    if given.kind == "f" and given.itemsize <= 8:
+        return given.newbyteorder("=")
+    return np.dtype(np.float64 if model is torch.float64 else np.float32)
+
+
+def _numbers(count: int) -> tuple[str, ...]:
+    return tuple(str(number) for number in range(count))
+
+
+def _later(name: str, steps: int) -> str:
+    field, step = field_and_step(name)
+    return name if step is None else f"{field}[{step + steps}]"

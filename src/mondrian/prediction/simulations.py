@@ -1,0 +1,113 @@
+"""Predictions as simulations: an HDF5 file in The Well's layout, filled piece by piece."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from mondrian.data.store import CHECKSUM, Simulations, write_shard
+from mondrian.grid import Grid
+from mondrian.prediction.outputs import Append, appearing, writing
+from mondrian.rollout import field_and_step
+
+
+class Frames:
+    """Predicted channels as frames of fields: `u[1], v[1], u[2], v[2]` are two frames of `u` and of `v`.
+
+    >>> Frames(("u[1]", "v[1]", "u[2]", "v[2]")).places
+    [('u', 0), ('v', 0), ('u', 1), ('v', 1)]
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        apart = [field_and_step(name) for name in names]
+        self.fields = list(dict.fromkeys(field for field, _ in apart))
+        self.steps: list[int | None] = list(dict.fromkeys(step for _, step in apart))
+        self.places = [(field, self.steps.index(step)) for field, step in apart]
+        if len(set(self.places)) != len(self.fields) * len(self.steps):
+            raise ValueError(f"the predictions {tuple(names)} are not all of the same steps; needed for HDF5")
+
+    def times(self, known: Float[np.ndarray, " time"], present: int) -> Float[np.ndarray, " frame"]:
+        """When the frames are: step 1 is the time after the `present` one, beyond the known in the last interval.
+
+        >>> Frames(("u[1]", "u[2]", "u[3]")).times(np.array([0.0, 6.0, 12.0]), present=1)
+        array([12., 18., 24.])
+        """
+        interval = known[-1] - known[-2] if len(known) > 1 else 1.0
+        places = np.array([present + (step or 0) for step in self.steps])
+        beyond = np.maximum(places - (len(known) - 1), 0)
+        return np.asarray(known[np.minimum(places, len(known) - 1)] + beyond * interval, dtype=np.float64)
+
+
+@contextmanager
+def open_simulations(
+    path: Path,
+    count: int,
+    *,
+    grid: Grid,
+    frames: Frames,
+    times: Float[np.ndarray, " frame"],
+    scalars: Mapping[str, Shaped[np.ndarray, " simulation"]],
+    dtype: np.dtype[Any],
+    identity: Mapping[str, Any],
+) -> Iterator[Append]:
+    """A file of `count` simulations on `grid`, to be given predictions `(batch, channel, *space)`, piece after piece.
+
+    The layout is that of `mondrian generate`, without its checksum.
+    """
+    empty = Simulations(
+        grid=grid,
+        times=times,
+        fields=dict.fromkeys(frames.fields, np.empty((0, len(times), *grid.points), dtype=dtype)),
+        scalars={key: np.empty(0, dtype=np.float32) for key in scalars if key not in frames.fields},
+    )
+    with appearing(path) as partial:
+        write_shard(partial, empty, name="prediction", identity=identity)
+        shape = (count, len(times), *grid.points)
+        with writing(path):
+            size = math.prod(shape) * dtype.itemsize * len(frames.fields)
+            _reserve(partial, size + sum(values.nbytes for values in scalars.values()))
+            file = h5py.File(partial, "r+")
+        try:
+            file.attrs["n_trajectories"] = count
+            del file.attrs[CHECKSUM]
+            for key in empty.scalars:
+                _enlarge(file["scalars"], key, scalars[key].shape, scalars[key].dtype)[...] = scalars[key]
+            fields = {key: _enlarge(file["t0_fields"], key, shape, dtype) for key in frames.fields}
+            done = 0
+
+            def append(values: Float[np.ndarray, "batch channel ..."]) -> None:
+                nonlocal done
+                with writing(path):
+                    for channel, (field, frame) in enumerate(frames.places):
+                        fields[field][done : done + len(values), frame] = values[:, channel]
+                done += len(values)
+
+            yield append
+        finally:
+            with writing(path):
+                file.close()
+
+
+def _reserve(path: Path, size: int) -> None:
+    """Take room on the disk for `size` bytes more: HDF5 crashes the whole process on a disk that is full."""
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
+    with open(path, "r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size + size + 2**16)  # and room for its own tables
+
+
+def _enlarge(group: h5py.Group, key: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> h5py.Dataset:
+    """A data set in place of an empty one, with its attributes. Contiguous, so not by `resize`."""
+    attributes = dict(group[key].attrs)
+    del group[key]
+    dataset = group.create_dataset(key, shape=shape, dtype=dtype)
+    dataset.attrs.update(attributes)
+    return dataset
