@@ -1,0 +1,171 @@
+"""Measure a trained model: errors at every resolution, over time and by wavenumber.
+
+  mondrian evaluate runs/ac                                 the test part of the data that it was trained on
+  mondrian evaluate runs/ac runs/ns                         several, one after the other
+  mondrian evaluate runs/ac points=[[32,32],[64,64]]        some of the stored resolutions
+  mondrian evaluate runs/ac split=valid simulations=64      another part, only its first 64 simulations
+  mondrian evaluate runs/ns horizon=40 batch_size=8         rollouts of 40 frames instead of 20
+  mondrian evaluate runs/ac path=data/other                 another data set, or the same one moved elsewhere
+  mondrian evaluate runs/ac/artefact path=data/other out=results
+                                                            a model without its run
+
+It prints a table and writes RUN/evaluation (or `out=FOLDER`): metrics.json, metrics.csv, and fields.npz with a few
+fields for `mondrian report`. Beside the model stand two forecasts that learn nothing: persistence, which says that
+nothing changes, and the mean of the training targets. Means have 95 % bootstrap intervals over simulations, the
+windows of one simulation averaged first.
+
+Where simulations are longer than one application of the model, it is also fed with its own output, from the start of
+each simulation, for `horizon` frames or as many as there are. A prediction that is not finite has infinite error and
+no correlation. A resolution that the model cannot take is left out, with a line that says why.
+
+  interface=true|false     the error at interfaces between phases (true for Allen-Cahn)
+  device=cpu|cuda          where to compute (CUDA if there is any)
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from mondrian import artefact
+from mondrian.data.datasets import Window
+from mondrian.data.sources import WellFiles
+from mondrian.data.splits import Splits
+from mondrian.evaluation import evaluate
+from mondrian.evaluation.tables import size
+from mondrian.surrogate import Surrogate
+from mondrian.training.run import Run
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The words `key=value`."""
+
+    points: tuple[tuple[int, ...], ...] | None = None
+    split: str = "test"
+    horizon: int = 20
+    simulations: int | None = None
+    batch_size: int = 32
+    interface: bool | None = None
+    path: str | None = None
+    out: str | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is evaluated: a model, its name, its data, and where the results go."""
+
+    name: str
+    surrogate: Surrogate
+    splits: Splits
+    folder: Path
+
+
+def run(arguments: list[str]) -> None:
+    """Evaluate each folder that is named."""
+    folders, settings = read(arguments)
+    if not folders:
+        raise ValueError("no run is named; needed a folder of `mondrian train`, for example mondrian evaluate runs/ac")
+    if settings.out is not None and len(folders) > 1:
+        raise ValueError(f"out={settings.out} is one folder for {len(folders)} results; needed one run, or no out")
+    subjects = [subject(folder, settings) for folder in folders]
+    for number, each in enumerate(subjects):
+        results = evaluate(
+            each.surrogate.to(_device(settings.device)),
+            each.splits,
+            split=settings.split,
+            points=settings.points,
+            horizon=settings.horizon,
+            simulations=settings.simulations,
+            batch_size=settings.batch_size,
+            interface=settings.interface,
+            progress=True,
+            name=each.name,
+        )
+        for points, reason in results.skipped.items():
+            print(f"mondrian evaluate: {size(points)} is left out: {reason}", file=sys.stderr)
+        results.save(each.folder)
+        print(("\n" if number else "") + results.table() + f"\n\nwritten to {each.folder}")
+
+
+def read(arguments: list[str]) -> tuple[list[Path], Settings]:
+    """Folders, and settings as Hydra reads them."""
+    known = {field.name for field in fields(Settings)}
+    folders, values = [], {}
+    parser = OverridesParser.create()
+    for word in arguments:
+        key, equals, _ = word.partition("=")
+        if key in known and equals:
+            values[key] = _value(key, parser.parse_override(word).value())
+        elif Path(word).exists() or not equals:
+            folders.append(Path(word))
+        else:
+            raise ValueError(f"no setting {key!r}; needed one of {', '.join(sorted(known))}")
+    return folders, Settings(**values)
+
+
+def subject(folder: Path, settings: Settings) -> Subject:
+    """The model of a run or of an artefact, with the data to evaluate it on."""
+    if not folder.exists():
+        raise FileNotFoundError(f"{folder} does not exist; needed a run of `mondrian train`, or the artefact of one")
+    if (folder / artefact.CONFIG).exists() and not Run(folder).record.exists():
+        return _of_artefact(folder, settings)
+    trained = Run.open(folder)
+    splits = trained.data()
+    if settings.path is not None:
+        # The resolution and the number of simulations to train with were chosen for the run's own data.
+        files = replace(splits.files, path=settings.path)
+        splits = replace(splits, files=files, points=(), simulations=None)
+    out = trained.evaluation if settings.out is None else Path(settings.out)
+    return Subject(trained.name, trained.surrogate(), splits, out)
+
+
+def _of_artefact(folder: Path, settings: Settings) -> Subject:
+    surrogate = artefact.from_pretrained(folder)
+    if not isinstance(surrogate, Surrogate):
+        raise ValueError(f"{folder} holds a bare model; needed a Surrogate, which knows its channels and their units")
+    window = surrogate.spec.window
+    if not isinstance(window, Window):
+        raise ValueError(f"{folder} does not say which fields its channels are; needed a window in {artefact.CONFIG}")
+    if settings.path is None:
+        raise ValueError(f"{folder} is a model without a run; needed the data to evaluate it on, path=...")
+    splits = Splits(files=WellFiles(path=settings.path), window=window)
+    out = folder / "evaluation" if settings.out is None else Path(settings.out)
+    return Subject(folder.resolve().name, surrogate, splits, out)
+
+
+def _value(key: str, value: Any) -> Any:
+    """A setting, or `ValueError` if it is of the wrong kind."""
+    if key == "points":
+        lists = isinstance(value, list) and value and all(isinstance(sizes, list) and sizes for sizes in value)
+        if not lists or not all(_is_whole(n) for sizes in value for n in sizes):
+            raise ValueError(f"points={value} must list resolutions, for example points=[[32,32],[64,64]]")
+        return tuple(map(tuple, value))
+    if key == "interface" and not isinstance(value, bool):
+        raise ValueError(f"interface={value} must be true or false")
+    if key in ("horizon", "simulations", "batch_size") and not _is_whole(value):
+        raise ValueError(f"{key}={value} must be a whole number")
+    if key in ("split", "path", "out", "device") and (value is None or value == ""):
+        raise ValueError(f"{key} is empty; needed a word, for example {key}=...")
+    return str(value) if key in ("split", "path", "out", "device") else value
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _device(name: str | None) -> torch.device:
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device={name} cannot be used: {str(error).splitlines()[0]}") from error
+    return device

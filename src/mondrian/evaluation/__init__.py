@@ -1,0 +1,12 @@
+"""How good a surrogate is on data that it has not seen: errors at every resolution, over time, and by wavenumber.
+
+results = evaluate(surrogate, splits)
+print(results.table())
+results.save("runs/mine/evaluation")    # metrics.json, metrics.csv, fields.npz
+"""
+
+from mondrian.evaluation.driver import evaluate
+from mondrian.evaluation.entries import Band, OneStep, Spectrum, Trajectories
+from mondrian.evaluation.results import Evaluation
+
+__all__ = ["Band", "Evaluation", "OneStep", "Spectrum", "Trajectories", "evaluate"]

@@ -1,0 +1,51 @@
+"""Samples on their way to a surrogate: read as they are needed, in the precision and on the device of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils.data import DataLoader
+from tqdm import tqdm
+
+from mondrian.data.datasets import Batch, WindowDataset, collate
+from mondrian.grid import Grid
+from mondrian.surrogate import Surrogate
+
+
+def batches(
+    dataset: WindowDataset, indices: Sequence[int], batch_size: int, *, label: str = "", progress: bool = False
+) -> Iterator[Batch]:
+    """The samples `indices` in batches; a progress bar on a terminal when it takes more than two seconds."""
+    loader = DataLoader(dataset, batch_size=batch_size, sampler=list(indices), collate_fn=collate)
+    yield from tqdm(loader, desc=label, unit="batch", leave=False, delay=2, disable=None if progress else True)
+
+
+@contextmanager
+def at_rest(surrogate: Surrogate) -> Iterator[None]:
+    """Evaluation mode, no gradients; afterwards the surrogate is as it was."""
+    modes = {module: module.training for module in surrogate.modules()}
+    surrogate.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+def placed(surrogate: Surrogate, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """A tensor where the weights are, in their precision."""
+    weight = next(chain(surrogate.parameters(), surrogate.buffers()))
+    return x.to(device=weight.device, dtype=weight.dtype)
+
+
+def predict(
+    surrogate: Surrogate, x: Float[Tensor, "batch channel *space"], grid: Grid
+) -> Float[Tensor, "batch out_channel *space"]:
+    """One application, answered in physical units."""
+    return surrogate(placed(surrogate, x), grid)

@@ -1,0 +1,64 @@
+"""The parts of an evaluation: errors of one application, errors over time, and how they are spread over wavenumbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mondrian.statistics import Summary
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Energy in each shell of wavenumbers, of the truth, the prediction and their difference; mean over samples."""
+
+    wavenumber: tuple[float, ...]
+    truth: tuple[float, ...]
+    prediction: tuple[float, ...]
+    error: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Band:
+    """The relative error between two wavenumbers."""
+
+    low: float
+    high: float
+    relative_error: Summary
+
+
+@dataclass(frozen=True)
+class OneStep:
+    """Errors of one application at one resolution, of the model and of the forecasts without learning."""
+
+    points: tuple[int, ...]
+    samples: int
+    model: Mapping[str, Summary]
+    persistence: Mapping[str, Summary] | None
+    training_mean: Mapping[str, Summary] | None
+    spectrum: Spectrum
+    bands: tuple[Band, ...]
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Errors of a rollout from the first frames of each simulation.
+
+    `start` is the time of the last frame that was given, `times` are those of the predicted ones, and
+    `correlation_time` is when the correlation has fallen to 0.8. Spectrum and bands belong to the last frame.
+    `diverged` simulations did not stay finite: from then on their errors are infinite and their correlation is 0.
+    """
+
+    points: tuple[int, ...]
+    simulations: int
+    horizon: int
+    start: float
+    times: tuple[float, ...]
+    diverged: int
+    mae: tuple[Summary, ...]
+    relative_l2: tuple[Summary, ...]
+    correlation: tuple[Summary, ...]
+    mean_relative_l2: Summary
+    correlation_time: Summary
+    spectrum: Spectrum
+    bands: tuple[Band, ...]

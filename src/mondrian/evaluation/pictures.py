@@ -1,0 +1,56 @@
+"""A few fields to look at: the same simulations at every resolution."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+
+from mondrian.data.datasets import WindowDataset, collate
+from mondrian.evaluation.batches import predict
+from mondrian.evaluation.tables import size
+from mondrian.evaluation.trajectories import Rollout
+from mondrian.grid import Grid
+from mondrian.models import TransformerSpec
+from mondrian.surrogate import Surrogate
+
+Arrays = dict[str, Shaped[np.ndarray, "..."]]
+
+SAMPLES, TRAJECTORIES = 4, 2
+
+
+def setting(surrogate: Surrogate, grid: Grid) -> Arrays:
+    """The box, and how many subdomains the model cuts it into along each axis (none: empty)."""
+    spec = surrogate.spec.model
+    cuts = spec.decompose(grid).subdomains if isinstance(spec, TransformerSpec) else ()
+    box = Grid(extent=grid.extent, periodic=grid.periodic, origin=grid.origin)
+    return {"grid": np.array(json.dumps(box.to_json())), "subdomains": np.array(cuts, dtype=np.int64)}
+
+
+def one_step_fields(surrogate: Surrogate, dataset: WindowDataset) -> Arrays:
+    """Input, truth and prediction of the first windows of simulations spread over the data set."""
+    first = [index for index in range(len(dataset)) if dataset.locate(index)[1] == 0]
+    batch = collate(dataset.__getitems__(_spread_over(first, SAMPLES)))
+    prediction = predict(surrogate, batch["x"], batch["grid"])
+    fields = {"input": batch["x"], "truth": batch["y"], "prediction": prediction}
+    return {f"{size(dataset.grid.points)}/{name}": field.float().cpu().numpy() for name, field in fields.items()}
+
+
+def rollout_fields(rollout: Rollout) -> Arrays:
+    """Truth and prediction of a few trajectories, `(sample, time, channel, *space)`."""
+    batch = collate(rollout.dataset.__getitems__(_spread_over(rollout.first, TRAJECTORIES)))
+    prediction = torch.stack(list(rollout.predicted(batch["x"], batch["grid"])), dim=1)
+    name = size(rollout.dataset.grid.points)
+    return {
+        f"{name}/rollout_truth": rollout.truth(batch["y"]).float().numpy(),
+        f"{name}/rollout_prediction": prediction.float().cpu().numpy(),
+        f"{name}/rollout_times": np.array(rollout.times),
+    }
+
+
+def _spread_over(indices: list[int], count: int) -> list[int]:
+    """Some of the indices, evenly spread, the first and the last among them."""
+    places = np.linspace(0, len(indices) - 1, min(count, len(indices))).round().astype(int)
+    return [indices[place] for place in places]

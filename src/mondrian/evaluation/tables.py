@@ -1,0 +1,116 @@
+"""Results as text: a table to read, and CSV in long form, one number with its interval a row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from mondrian.evaluation.entries import OneStep, Trajectories
+from mondrian.statistics import Summary
+
+COLUMNS = ("kind", "points", "time", "metric", "mean", "low", "high", "count")
+TITLES = {
+    "mae": "mean absolute error",
+    "mse": "mean square error",
+    "relative_l2": "relative L2 error",
+    "maximum": "maximum error",
+    "interface": "error at interfaces",
+}
+ONE_STEP = ("points", "", "model", "95 % interval", "persistence", "ratio", "training mean", "ratio")
+ROLLOUT = ("rollout", "simulations", "from", "to", "relative L2", "95 % interval", "at the end", "correlated until")
+_NONE: Mapping[str, Summary] = {}
+
+
+def csv_text(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> str:
+    """All numbers as CSV; what is not defined is `nan`."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for kind, points, time, metric, value in _rows(one_step, rollout):
+        writer.writerow((kind, points, time, metric, value.mean, value.low, value.high, value.count))
+    return buffer.getvalue()
+
+
+def table_text(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> str:
+    """The same for the eye. A ratio is the reference's error divided by the model's: above 1 the model is better."""
+    rows: list[tuple[str, ...]] = [ONE_STEP]
+    for entry in one_step:
+        for metric, value in entry.model.items():
+            references = [(side or _NONE).get(metric) for side in (entry.persistence, entry.training_mean)]
+            beside = [text for reference in references for text in _compared(reference, value)]
+            points = size(entry.points) if metric == next(iter(entry.model)) else ""
+            rows.append((points, TITLES.get(metric, metric), _short(value.mean), _interval(value), *beside))
+    text = _aligned(rows)
+    if rollout:
+        text += "\n\n" + _aligned([ROLLOUT, *map(_rollout_row, rollout)])
+    return text
+
+
+def size(points: Sequence[int]) -> str:
+    """How a resolution is written.
+
+    >>> size((64, 32))
+    '64x32'
+    """
+    return "x".join(map(str, points))
+
+
+def _rows(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> Iterator[tuple[str, str, str, str, Summary]]:
+    for entry in one_step:
+        points = size(entry.points)
+        sides = {"one_step": entry.model, "persistence": entry.persistence, "training_mean": entry.training_mean}
+        for kind, metrics in sides.items():
+            for metric, value in (metrics or _NONE).items():
+                yield kind, points, "", metric, value
+        for band in entry.bands:
+            yield "one_step", points, "", f"relative_error[{band.low:.4g};{band.high:.4g}]", band.relative_error
+    for run in rollout:
+        points, end = size(run.points), repr(run.times[-1])
+        for metric in ("mae", "relative_l2", "correlation"):
+            for time, value in zip(run.times, getattr(run, metric), strict=True):
+                yield "rollout", points, repr(time), metric, value
+        for metric in ("mean_relative_l2", "correlation_time"):
+            yield "rollout", points, "", metric, getattr(run, metric)
+        for band in run.bands:
+            yield "rollout", points, end, f"relative_error[{band.low:.4g};{band.high:.4g}]", band.relative_error
+
+
+def _rollout_row(entry: Trajectories) -> tuple[str, ...]:
+    mean, lost = entry.mean_relative_l2, f" ({entry.diverged} diverged)" if entry.diverged else ""
+    return (
+        size(entry.points),
+        f"{entry.simulations}{lost}",
+        _short(entry.start),
+        _short(entry.times[-1]),
+        _short(mean.mean),
+        _interval(mean),
+        _short(entry.relative_l2[-1].mean),
+        _short(entry.correlation_time.mean),
+    )
+
+
+def _compared(reference: Summary | None, model: Summary) -> tuple[str, str]:
+    if reference is None:
+        return "-", "-"
+    ratio = reference.mean / model.mean if model.mean else math.inf if reference.mean else math.nan
+    return _short(reference.mean), "-" if math.isnan(ratio) else f"{ratio:.2f}"
+
+
+def _interval(value: Summary) -> str:
+    return "-" if math.isnan(value.low) else f"{_short(value.low)} to {_short(value.high)}"
+
+
+def _short(number: float) -> str:
+    return "-" if math.isnan(number) else f"{number:.4g}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Names of points and measures to the left, numbers to the right."""
+    words = 2 if rows[0][1] == "" else 1
+    columns = []
+    for place, column in enumerate(zip(*rows, strict=True)):
+        width = max(map(len, column))
+        columns.append([text.ljust(width) if place < words else text.rjust(width) for text in column])
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))

@@ -1,0 +1,262 @@
+"""Results in files and as text, and what bad input says."""
+
+import csv
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mondrian import Grid, vit_no
+from mondrian.data import Splits, WellFiles, Window
+from mondrian.evaluation import Evaluation, evaluate
+from mondrian.files import write_atomically
+from mondrian.spec import Spec
+from mondrian.surrogate import Scale, Surrogate, SurrogateSpec
+from tests.evaluation.cases import array_splits, generated, surrogate, travelling
+
+TIMES = np.arange(4.0)
+
+
+@pytest.fixture
+def splits(tmp_path: Path) -> Splits:
+    """Periodic fields at 8 and 16 points, three simulations of four frames to test with."""
+    test = {(n,): travelling(3, 4, (n,)) for n in (16, 8)}
+    return generated(tmp_path / "data", {"train": {(8,): travelling(4, 4, (8,))}, "test": test}, TIMES)
+
+
+def strictly(text: str) -> object:
+    """JSON without Python's additions."""
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_what_is_saved_is_loaded(splits: Splits, tmp_path: Path) -> None:
+    results = evaluate(surrogate(offset=0.5), splits, name="mine")
+    results.save(tmp_path / "out")
+    again = Evaluation.load(tmp_path / "out")
+    assert again == results
+    assert again.table() == results.table()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["fields.npz", "metrics.csv", "metrics.json"]
+
+
+def test_the_json_is_the_agreed_one(splits: Splits, tmp_path: Path) -> None:
+    evaluate(surrogate(offset=0.5), splits, name="mine").save(tmp_path)
+    content = strictly((tmp_path / "metrics.json").read_text())
+    assert {key: content[key] for key in ("format", "run", "split", "simulations", "seed", "channels", "skipped")} == {
+        "format": 1,
+        "run": "mine",
+        "split": "test",
+        "simulations": 3,
+        "seed": 0,
+        "channels": {"in": ["u[0]"], "out": ["u[1]"]},
+        "skipped": [],
+    }
+    one, rollout = content["one_step"][0], content["rollout"][0]
+    assert set(one) == {"points", "samples", "model", "persistence", "training_mean", "spectrum", "bands"}
+    assert set(one["model"]) == set(one["persistence"]) == {"mae", "mse", "relative_l2", "maximum"}
+    assert set(one["model"]["mae"]) == {"mean", "low", "high", "count"}
+    assert set(one["spectrum"]) == {"wavenumber", "truth", "prediction", "error"}
+    assert {len(column) for column in one["spectrum"].values()} == {5}
+    assert set(one["bands"][0]) == {"low", "high", "relative_error"}
+    curves = [rollout[name] for name in ("times", "mae", "relative_l2", "correlation")]
+    assert {len(curve) for curve in curves} == {rollout["horizon"]} == {3}
+    assert set(rollout["mean_relative_l2"]) == set(rollout["correlation_time"]) == {"mean", "low", "high", "count"}
+    assert [entry["points"] for entry in content["rollout"]] == [[8], [16]]
+
+
+def test_numbers_that_are_not_finite_are_valid_json_and_come_back(tmp_path: Path) -> None:
+    u = np.zeros((5, 4, 8))  # one test simulation: no interval; vanishing: nothing to be relative to
+    (tmp_path / "lost").mkdir()
+    nothing = evaluate(surrogate(offset=1.0), array_splits(tmp_path, u))
+    lost = evaluate(surrogate(factor=math.inf), array_splits(tmp_path / "lost", u + 1))
+    for results in (nothing, lost):
+        results.save(tmp_path / "out")
+        strictly((tmp_path / "out" / "metrics.json").read_text())
+        assert repr(Evaluation.load(tmp_path / "out")) == repr(results)  # NaN differs from itself
+    assert math.isnan(nothing.one_step[0].model["relative_l2"].mean)
+    assert nothing.one_step[0].model["mae"].mean == 1.0
+    assert math.isnan(nothing.one_step[0].model["mae"].low)
+    assert lost.one_step[0].model["mae"].mean == math.inf
+    assert "inf" in lost.table()
+    assert "1 (1 diverged)" in lost.table()
+
+
+def test_a_run_may_be_called_what_infinity_is_written_as(tmp_path: Path) -> None:
+    splits = array_splits(tmp_path, travelling(10, 2, (8,)))
+    for name in ("Infinity", "infinity", '"1e999"', "ein Lauf für ∞"):
+        evaluate(surrogate(factor=math.inf), splits, name=name).save(tmp_path)
+        assert Evaluation.load(tmp_path).run == name
+
+
+def test_the_csv_is_long_and_agrees(splits: Splits, tmp_path: Path) -> None:
+    results = evaluate(surrogate(offset=0.5), splits)
+    results.save(tmp_path)
+    with open(tmp_path / "metrics.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["kind", "points", "time", "metric", "mean", "low", "high", "count"]
+    assert {row["kind"] for row in rows} == {"one_step", "persistence", "training_mean", "rollout"}
+
+    def found(**wanted: str) -> list[float]:
+        return [float(row["mean"]) for row in rows if wanted.items() <= row.items()]
+
+    assert found(kind="one_step", points="16", metric="mae") == [results.one_step[1].model["mae"].mean]
+    assert found(kind="rollout", points="8", metric="mae") == [value.mean for value in results.rollout[0].mae]
+    assert found(kind="rollout", points="8", metric="mae", time="2.0") == [results.rollout[0].mae[1].mean]
+    assert found(kind="rollout", points="8", metric="correlation_time", time="") == [
+        results.rollout[0].correlation_time.mean
+    ]
+    assert len(found(kind="one_step", points="16")) == 4 + len(results.one_step[1].bands)
+
+
+def test_the_table_compares_with_the_references(tmp_path: Path) -> None:
+    u = np.ones((10, 2, 4)) * np.array([1.0, 3.0])[None, :, None]  # from 1 to 3
+    text = evaluate(surrogate(offset=1.0), array_splits(tmp_path, u), name="mine").table()
+    first, _, head, *rows = text.splitlines()
+    assert first == f"mine: test split of {tmp_path / 'u.npy'}, 2 simulations"
+    assert head.split() == [
+        "points",
+        "model",
+        "95",
+        "%",
+        "interval",
+        "persistence",
+        "ratio",
+        "training",
+        "mean",
+        "ratio",
+    ]
+    assert " ".join(rows[0].split()) == "4 mean absolute error 1 1 to 1 2 2.00 0 0.00"
+    assert " ".join(rows[1].split()) == "mean square error 1 1 to 1 4 4.00 0 0.00"
+    ends = {len(row) for row in (head, *rows)}
+    assert len(ends) == 1
+
+
+def test_pictures_show_the_same_simulations_at_every_resolution(splits: Splits, tmp_path: Path) -> None:
+    results = evaluate(surrogate(shift=1), splits)
+    results.save(tmp_path)
+    with np.load(tmp_path / "fields.npz") as stored:
+        fields = {name: stored[name] for name in stored.files}
+    for n in (8, 16):
+        u = travelling(3, 4, (n,)).astype(np.float32)
+        np.testing.assert_array_equal(fields[f"{n}/input"][:, 0], u[:, 0])
+        np.testing.assert_array_equal(fields[f"{n}/truth"][:, 0], u[:, 1])
+        np.testing.assert_array_equal(fields[f"{n}/prediction"], fields[f"{n}/truth"])
+        np.testing.assert_array_equal(fields[f"{n}/rollout_truth"][:, :, 0], u[[0, 2], 1:])
+    assert Spec.from_json(json.loads(str(fields["grid"]))) == Grid(extent=(2.0,), periodic=(True,))
+    assert fields["subdomains"].shape == (0,)
+
+
+def test_subdomains_of_a_transformer_and_resolutions_that_they_do_not_divide(tmp_path: Path) -> None:
+    shapes = {(n, n): np.random.default_rng(n).standard_normal((2, 2, n, n)) for n in (6, 8, 16)}
+    splits = generated(tmp_path, {"train": {(8, 8): shapes[8, 8]}, "test": shapes}, np.array([0.0, 1.0]))
+    model = vit_no(1, 1, hidden_channels=8, n_layers=1, subdomains=(4, 2)).spec
+    net = SurrogateSpec(model, ("u[0]",), ("u[1]",), (Scale(),), (Scale(),)).build()
+    results = evaluate(net, splits)
+    assert [entry.points for entry in results.one_step] == [(8, 8), (16, 16)]
+    assert results.fields["subdomains"].tolist() == [4, 2]
+    assert list(results.skipped) == [(6, 6)]
+    assert "subdomains=(4, 2) do not divide the points=(6, 6)" in results.skipped[6, 6]
+    results.save(tmp_path / "out")
+    assert Evaluation.load(tmp_path / "out").skipped == results.skipped
+    with pytest.raises(ValueError, match=r"takes none of the resolutions.*6x6: subdomains=\(4, 2\) do not divide"):
+        evaluate(net, splits, points=[(6, 6)])
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_results(
+    splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = evaluate(surrogate(), splits, name="old")
+    old.save(tmp_path)
+
+    def full(path: Path, content: bytes) -> None:
+        if path.name == "metrics.json":
+            raise OSError(28, f"cannot write {path}: No space left on device")
+        write_atomically(path, content)
+
+    monkeypatch.setattr("mondrian.evaluation.results.write_atomically", full)
+    with pytest.raises(OSError, match=r"metrics\.json: No space left"):
+        evaluate(surrogate(), splits, name="new").save(tmp_path)
+    assert Evaluation.load(tmp_path).run == "old"
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"points": [(8,), (12,)]}, r"points=12 are not stored for split 'test' of .*; it has 8, 16"),
+        ({"points": []}, r"points=\[\] name no resolution .*; it has 8, 16"),
+        ({"split": "tset"}, r"split='tset' is not in .*; it has \['train', 'test'\]"),
+        ({"split": "valid"}, r"split='valid' is not in"),
+        ({"simulations": 4}, r"simulations=4 are wanted; split 'test' of .* has 3"),
+        ({"simulations": 0}, "simulations=0 must be at least 1"),
+        ({"horizon": -1}, "horizon=-1 must be at least 0"),
+        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict, message: str, splits: Splits) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluate(surrogate(), splits, **settings)
+
+
+@pytest.mark.parametrize(
+    "model, window, message",
+    [
+        (surrogate(("v[0]",)), {}, r"gives input channels \(u\[0\]\); needed \(v\[0\]\)"),
+        (surrogate(("u[0]", "gamma")), {}, r"gives input channels \(u\[0\]\); needed \(u\[0\], gamma\)"),
+        (surrogate(out_names=("u[1]", "u[2]")), {}, r"gives target channels \(u\[1\]\); needed \(u\[1\], u\[2\]\)"),
+        (surrogate(("v[0]",)), {"input": ("v",)}, "has no field 'v'; it has .*'u'"),
+        (surrogate(), {"steps_in": 4}, "steps_in=4 and steps_out=1 need 5 steps"),
+    ],
+)
+def test_data_that_does_not_fit_the_model(model: Surrogate, window: dict, message: str, splits: Splits) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluate(model, replace(splits, window=replace(splits.window, **window)))
+
+
+def test_data_that_is_not_there(tmp_path: Path) -> None:
+    splits = Splits(files=WellFiles(path=str(tmp_path / "none")), window=Window(input=("u",), target=("u",)))
+    with pytest.raises(FileNotFoundError, match="none does not exist; needed a data set"):
+        evaluate(surrogate(), splits)
+
+
+def test_data_without_a_training_part_has_no_training_mean(splits: Splits, tmp_path: Path) -> None:
+    only = generated(tmp_path / "test", {"test": {(8,): travelling(3, 4, (8,))}}, TIMES)
+    results = evaluate(surrogate(shift=1), only)
+    assert results.one_step[0].training_mean is None
+    assert results.one_step[0].model["mae"].mean == 0
+    assert results.one_step[0].bands[-1].high == pytest.approx(4 * math.pi)
+    assert " -" in results.table()
+    results.save(tmp_path)
+    assert Evaluation.load(tmp_path) == results
+    # The same files as a data set of The Well, without our manifest.
+    well = replace(splits, files=WellFiles(path=str(tmp_path / "test" / "8")))
+    assert evaluate(surrogate(shift=1), well).one_step[0].training_mean is None
+    trained = replace(splits, files=WellFiles(path=str(tmp_path / "data" / "8")))
+    assert evaluate(surrogate(shift=1), trained).one_step[0].training_mean is not None
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("{", "is damaged"),
+        ("[]", "is damaged"),
+        ("{}", r"is damaged \(KeyError\('format'\)\)"),
+        ('{"format": 2}', "has format 2; this version reads format 1"),
+        ('{"format": 1, "one_step": []}', "is damaged"),
+    ],
+)
+def test_damaged_results_are_named(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "metrics.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        Evaluation.load(tmp_path)
+
+
+def test_results_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(
+        FileNotFoundError, match=r"metrics\.json does not exist; needed what `mondrian evaluate` writes"
+    ):
+        Evaluation.load(tmp_path)
