@@ -14,15 +14,17 @@ from collections.abc import Sequence
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from mondrian.process import keep_large_blocks
 from mondrian.recipes import one_line
 
-COMMANDS = ("models", "generate", "train", "evaluate", "predict")
+COMMANDS = ("models", "generate", "train", "evaluate", "predict", "report")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     label = f"mondrian {words[0]}" if words and words[0] in COMMANDS else "mondrian"
+    keep_large_blocks()
     try:
         _run(words)
         sys.stdout.flush()  # here, where a closed pipe can be caught, and not at exit

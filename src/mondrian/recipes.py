@@ -17,8 +17,8 @@ from mondrian.artefact import OperatorModel
 
 
 def recipe_names() -> list[str]:
-    """All recipes, such as `allen_cahn/vit_mo`."""
-    return sorted(_names(files("mondrian.conf") / "experiment", ""))
+    """All recipes, such as `allen_cahn/vit_mo`: those of a problem."""
+    return sorted(name for name in _names(files("mondrian.conf") / "experiment", "") if "/" in name)
 
 
 def recipe(name: str, *overrides: str) -> DictConfig:

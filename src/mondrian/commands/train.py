@@ -40,12 +40,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mondrian.training.guards import Stopped
-from mondrian.training.train import train_config
-
 
 def run(arguments: list[str]) -> None:
     """Train what the overrides describe."""
+    from mondrian.training.guards import Stopped  # Lightning takes seconds to import
+    from mondrian.training.train import train_config
+
     try:
         made = train_config(arguments, progress=True)
     except Stopped as stopped:

@@ -8,10 +8,10 @@ from typing import Any
 from lightning.pytorch import LightningDataModule
 from torch.utils.data import DataLoader, Subset
 
-from mondrian.data.datasets import Sample, WindowDataset, collate
+from mondrian.data.datasets import Sample, WindowDataset
 from mondrian.data.sources import same_grid
 from mondrian.data.splits import Splits
-from mondrian.training.order import Batches, Order, OrderedSamples, ResumableLoader
+from mondrian.training.order import Batches, Order, OrderedSamples, ResumableLoader, collate_fields
 from mondrian.training.symmetries import symmetries_of
 
 
@@ -64,7 +64,9 @@ class OperatorData(LightningDataModule):
         own: WindowDataset | Subset[Sample] = self.valid
         if ranks > 1:
             own = Subset(self.valid, range(rank, len(self.valid), ranks))
-        return DataLoader(own, batch_size=max(1, self.batch_size // ranks), collate_fn=collate, **self._options())
+        return DataLoader(
+            own, batch_size=max(1, self.batch_size // ranks), collate_fn=collate_fields, **self._options()
+        )
 
     def _options(self) -> dict[str, Any]:
         on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"

@@ -43,7 +43,7 @@ class HistoryFile:
         whole = text[: text.rfind("\n") + 1]
         return [row for row in csv.DictReader(io.StringIO(whole)) if None not in row.values()]
 
-    def append(self, row: dict[str, float]) -> None:
+    def append(self, row: dict[str, Any]) -> None:
         cells = [f"{row[name]:.9g}" if name in row else "" for name in COLUMNS]
         with open(self.path, "a") as file:
             file.write(",".join(cells) + "\n")

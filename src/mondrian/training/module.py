@@ -9,6 +9,7 @@ from torch import Tensor
 from torchmetrics import MeanMetric
 
 from mondrian.data.datasets import Batch
+from mondrian.grid import Grid
 from mondrian.losses import Loss, MeanSquare
 from mondrian.metrics import mean_absolute_error
 from mondrian.surrogate import Surrogate
@@ -47,7 +48,7 @@ class OperatorTraining(LightningModule):
         loss, _ = self.objective(
             x,
             batch["y"],
-            batch["grid"],
+            self._grid(batch),
             horizon=self.unroll.horizon(self.global_step),
             pushforward=self.unroll.pushforward,
         )
@@ -55,7 +56,7 @@ class OperatorTraining(LightningModule):
         return loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        loss, first = self.objective(batch["x"], batch["y"], batch["grid"], horizon=self.unroll.applications)
+        loss, first = self.objective(batch["x"], batch["y"], self._grid(batch), horizon=self.unroll.applications)
         error = mean_absolute_error(first, batch["y"][:, : first.shape[1]])
         self.valid_loss.update(loss, weight=len(first))
         self.valid_mae.update(error.mean().float(), weight=len(first))
@@ -64,6 +65,9 @@ class OperatorTraining(LightningModule):
         for name, metric in {"valid_loss": self.valid_loss, "valid_mae": self.valid_mae}.items():
             self.log(name, metric.compute())
             metric.reset()
+
+    def _grid(self, batch: Batch) -> Grid:
+        return self.surrogate.spec.default_grid.with_points(tuple(batch["x"].shape[2:]))
 
     def configure_optimizers(self) -> Any:
         steps = int(self.trainer.estimated_stepping_batches)

@@ -106,7 +106,14 @@ class ResumableLoader(DataLoader[Sample]):
 
 def collate_places(samples: list[Sample]) -> Batch:
     """A batch that also knows the places of its samples (a plain list, which stays where it is)."""
-    return Batch(collate(samples), places=[sample["place"] for sample in samples])
+    return Batch(collate_fields(samples), places=[sample["place"] for sample in samples])
+
+
+def collate_fields(samples: list[Sample]) -> Batch:
+    """A batch without its grid: Lightning takes apart what a batch holds, and a frozen grid cannot be."""
+    batch = collate(samples)
+    del batch["grid"]
+    return batch
 
 
 def generator_of(*words: object) -> torch.Generator:

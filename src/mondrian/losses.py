@@ -1,0 +1,170 @@
+"""What training minimises: specs that are called with a prediction, a target and the grid they live on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mondrian.grid import Grid
+from mondrian.metrics import check_pair, check_space
+from mondrian.spec import Spec
+
+
+@dataclass(frozen=True)
+class Loss(Spec):
+    """A number that says how far a prediction is from its target, computed in float32 or better.
+
+    Subclasses give `evaluate`, whose arguments have been checked and cast. The grid may come with other points or
+    none: the fields say how many there are. Nothing waits for the device.
+    """
+
+    def __call__(
+        self,
+        prediction: Float[Tensor, "batch channel *space"],
+        target: Float[Tensor, "batch channel *space"],
+        grid: Grid,
+    ) -> Float[Tensor, ""]:
+        check_pair(prediction, target, name="target")
+        check_space(prediction, grid, "prediction")
+        dtype = torch.promote_types(torch.promote_types(prediction.dtype, target.dtype), torch.float32)
+        return self.evaluate(prediction.to(dtype), target.to(dtype), grid)
+
+    def evaluate(
+        self,
+        prediction: Float[Tensor, "batch channel *space"],
+        target: Float[Tensor, "batch channel *space"],
+        grid: Grid,
+    ) -> Float[Tensor, ""]:
+        """The loss of two fields of one shape and precision."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class MeanSquare(Loss):
+    r"""$\operatorname{mean} (p - t)^2$ over samples, channels and points: what the paper trains with.
+
+    >>> MeanSquare()(torch.tensor([[[1.0, 5.0]]]), torch.tensor([[[2.0, 2.0]]]), Grid(extent=(1.0,)))
+    tensor(5.)
+    """
+
+    def evaluate(
+        self,
+        prediction: Float[Tensor, "batch channel *space"],
+        target: Float[Tensor, "batch channel *space"],
+        grid: Grid,
+    ) -> Float[Tensor, ""]:
+        return (prediction - target).square().mean()
+
+
+@dataclass(frozen=True)
+class RelativeL2(Loss):
+    r"""The relative error of a sample, all its channels together, averaged over the batch.
+
+    $$\frac1B \sum_b \frac{\|p_b - t_b\|}{\max(\|t_b\|, \varepsilon)}, \qquad
+    \|u\|^2 = \operatorname{mean}_{c, x} u_c(x)^2$$
+
+    All channels together, since one that nearly vanishes in a sample (the cross-flow of a shear flow) would
+    otherwise outweigh the rest; channels of different units are brought to one scale before training. The norms are
+    means, so that `epsilon` is a size of field values whatever the number of points; targets smaller than that have
+    errors relative to it. At $p = t$ the gradient is zero.
+
+    >>> RelativeL2()(torch.tensor([[[3.0, 0.0]]]), torch.tensor([[[0.0, 4.0]]]), Grid(extent=(1.0,)))
+    tensor(1.2500)
+    """
+
+    epsilon: float = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
+            raise ValueError(f"epsilon={self.epsilon} must be a finite positive number")
+
+    def evaluate(
+        self,
+        prediction: Float[Tensor, "batch channel *space"],
+        target: Float[Tensor, "batch channel *space"],
+        grid: Grid,
+    ) -> Float[Tensor, ""]:
+        return (_norm(prediction - target) / _norm(target).clamp(min=self.epsilon)).mean()
+
+
+@dataclass(frozen=True)
+class Sobolev(Loss):
+    r"""Mean square of the error and of its gradient, a squared $H^1$ norm.
+
+    $$\operatorname{mean} \Bigl( e^2 + w \ell^2 |\nabla e|^2 \Bigr), \qquad e = p - t, \quad \ell = \max_a L_a / 2\pi$$
+
+    The length $\ell$ makes the sum free of units and the same in every direction: on a periodic axis of the longest
+    extent, mode $m$ of the error counts $1 + w m^2$ times, on others of that extent (whose modes are cosines of half
+    as many turns) $1 + w m^2 / 4$ times. With `weight=0` this is `MeanSquare`. The derivatives are those of
+    `derivative`, of second order; a sawtooth from point to point has none, and counts in the first term only.
+
+    >>> x = Grid(extent=(1.0,), points=(64,), periodic=(True,))
+    >>> wave = 2**0.5 * torch.sin(2 * torch.pi * x.axis(0))[None, None]
+    >>> Sobolev(weight=3.0)(wave, torch.zeros_like(wave), x)
+    tensor(3.9904)
+    """
+
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (math.isfinite(self.weight) and self.weight >= 0):
+            raise ValueError(f"weight={self.weight} must be finite and not negative")
+
+    def evaluate(
+        self,
+        prediction: Float[Tensor, "batch channel *space"],
+        target: Float[Tensor, "batch channel *space"],
+        grid: Grid,
+    ) -> Float[Tensor, ""]:
+        error = prediction - target
+        length = max(grid.extent) / (2 * math.pi)
+        loss = error.square().mean()
+        for axis in range(grid.dim):
+            slope = length * derivative(error, grid, axis)
+            loss = loss + self.weight * slope.square().mean()
+        return loss
+
+
+def derivative(
+    u: Float[Tensor, "batch channel *space"], grid: Grid, axis: int
+) -> Float[Tensor, "batch channel *space"]:
+    r"""The derivative along one axis of the box, of second order up to the ends.
+
+    $$u'_j = \frac{u_{j+1} - u_{j-1}}{2h} + O(h^2)$$
+
+    A periodic axis wraps. Elsewhere the points beyond the ends are extrapolated by the parabola through the nearest
+    three, $u_{-1} = 3 u_0 - 3 u_1 + u_2$, which gives the one-sided $(-3 u_0 + 4 u_1 - u_2) / 2h$.
+
+    >>> x = Grid(extent=(2.0,), points=(4,))
+    >>> derivative(x.axis(0)[None, None] ** 2, x, 0)
+    tensor([[[0.5000, 1.5000, 2.5000, 3.5000]]])
+    """
+    check_space(u, grid, "u")
+    if not 0 <= axis < grid.dim:
+        raise ValueError(f"axis={axis} is no axis of a grid with extent={grid.extent}; needed 0 to {grid.dim - 1}")
+    points, dim = u.shape[2 + axis], 2 + axis
+    if points < 3:
+        raise ValueError(f"u has {points} points along axis {axis}, shape {tuple(u.shape)}; a derivative needs 3")
+
+    def at(start: int) -> Tensor:
+        return u.narrow(dim, start, 1)
+
+    if grid.periodic[axis]:
+        left, right = at(points - 1), at(0)
+    else:
+        left = 3 * at(0) - 3 * at(1) + at(2)
+        right = 3 * at(points - 1) - 3 * at(points - 2) + at(points - 3)
+    padded = torch.cat([left, u, right], dim)
+    step = grid.extent[axis] / points
+    return (padded.narrow(dim, 2, points) - padded.narrow(dim, 0, points)) / (2 * step)
+
+
+def _norm(u: Float[Tensor, "batch channel *space"]) -> Float[Tensor, " batch"]:
+    values = u.flatten(1)
+    return torch.linalg.vector_norm(values, dim=1) / math.sqrt(values.shape[1])
