@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.collapsed import collapsed_mix
 from mondrian.operators.evaluation import Evaluation
 from mondrian.operators.ridge import Ridge, Separation
 from mondrian.operators.ridge_operator import RidgeOperator
+from mondrian.operators.stacked import stacked_mix
 from mondrian.operators.synthesis import synthesise
 from mondrian.polynomials import legendre_basis
 from mondrian.quadrature import Cell
@@ -40,7 +40,7 @@ class FullRidgeOperator(RidgeOperator):
         n, hidden, i, o = points, self.first.out_features, self.in_channels, self.out_channels
         costs: dict[Evaluation, float] = {
             Evaluation.DENSE: 1.0 * (rows + hidden + 8) * i * o * n * n,
-            Evaluation.COLLAPSED: 1.7 * rows * hidden * n * (min(i, o) * n + i * o) + 8 * rows * hidden * n * i,
+            Evaluation.COLLAPSED: rows * n * ((hidden + 1) * i * o + 4 * hidden * n * min(i, o)),
         }
         if separation is not None:
             basis, terms = separation
@@ -81,12 +81,11 @@ class FullRidgeOperator(RidgeOperator):
             mixed = matrices.permute(2, 0, 1).reshape(-1, self.in_channels) @ v  # row (channel hidden) point
             u = (mixed.reshape(-1, ridges.shape[0] * n) @ ridges.reshape(-1, n)).view(-1, o, n)
             return self._finish(u, v, (v @ cell.weights) @ mean)
-        spread = ridges.permute(2, 0, 1)  # x hidden y
+        matrix = matrices.permute(2, 0, 1).flatten(1)  # channel_out (hidden channel_in)
         if self.skip is not None:
-            spread = torch.cat([spread, torch.eye(n, dtype=x.dtype, device=x.device)[:, None]], dim=1)
-            matrices = torch.cat([matrices, self.skip.weight.mT[None]])
+            matrix = torch.cat([matrix, self.skip.weight], dim=1)
         shift, constant = (v @ cell.weights) @ mean, self.constant()
-        return collapsed_mix(v, spread, matrices) + (shift if constant is None else shift + constant)[..., None]
+        return stacked_mix(v, ridges[:, None], matrix, shift if constant is None else shift + constant)
 
     def separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
         n, i, o = cell.size, self.in_channels, self.out_channels

@@ -9,11 +9,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
-from mondrian.operators.depthwise import DepthwiseMix
 from mondrian.operators.evaluation import Evaluation
 from mondrian.operators.kernel import pair_network
 from mondrian.operators.ridge import Ridge, Separation
 from mondrian.operators.ridge_operator import RidgeOperator
+from mondrian.operators.stacked import stacked_mix
 from mondrian.operators.synthesis import synthesise
 from mondrian.polynomials import legendre_basis
 from mondrian.quadrature import Cell
@@ -90,10 +90,8 @@ class SeparableMixtureOperator(RidgeOperator):
             return mixed.view(-1, cell.size, cell.size) * cell.weights[:, None]
 
         kernel = self.kept(cell, Evaluation.DENSE, kernels)  # channel y x
-        if torch.compiler.is_compiling() or torch.is_autocast_enabled(v.device.type):
-            return self._mix(torch.bmm(v.transpose(0, 1), kernel), v)  # the compiler fuses, autocast casts, by itself
-        skip = None if self.skip is None else self.skip.weight
-        return DepthwiseMix.apply(v, kernel, self.mix.weight, skip, self._constant())[0]
+        matrices = [self.mix.weight] if self.skip is None else [self.mix.weight, self.skip.weight]
+        return stacked_mix(v, kernel[None], torch.cat(matrices, dim=1), self._constant()[None])
 
     def collapsed(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
         x = cell.coordinates
@@ -134,5 +132,6 @@ class SeparableMixtureOperator(RidgeOperator):
         return u.view(self.out_channels, -1, v.shape[-1]).transpose(0, 1)
 
     def _constant(self) -> Float[Tensor, " channel_out"]:
-        constants = (self.mix.bias, self.bias, None if self.skip is None else self.skip.bias)
-        return torch.stack([constant for constant in constants if constant is not None]).sum(dim=0)
+        # By `+`: the gradients of a stack's sum are views of one memory, which accumulating or clipping changes thrice.
+        constant = self.mix.bias if self.bias is None else self.mix.bias + self.bias
+        return constant if self.skip is None else constant + self.skip.bias

@@ -1,0 +1,105 @@
+"""Kernels between points, then one matrix between channels: how a ridge kernel is applied at few points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mondrian.operators.derivatives import differentiable_gradients
+
+CACHE = 2**19  # numbers in the stack of a chunk on a CPU: two megabytes in float32
+DEVICE = 2**26  # elsewhere, where few large products count
+
+
+def stacked_mix(
+    v: Float[Tensor, "row channel_in y"],
+    kernels: Float[Tensor, "term #channel_in y x"],
+    matrix: Float[Tensor, "channel_out stack"],
+    constant: Float[Tensor, "#row channel_out"],
+) -> Float[Tensor, "row channel_out x"]:
+    r"""$u_{rox} = \sum_{ti} A_{oti} \sum_y v_{riy} K_{tiyx} + \sum_i S_{oi} v_{rix} + b_{ro}$.
+
+    `matrix` holds $A_1 \dots A_T$ beside each other, and $S$ at the end if there is a skip. A compiler, which fuses by
+    itself, and autocast, which casts by itself, get the plain form.
+    """
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled(v.device.type):
+        return _plain(v, kernels, matrix, constant)
+    return StackedMix.apply(v, kernels, matrix, constant.expand(v.shape[0], -1))
+
+
+class StackedMix(torch.autograd.Function):
+    """`stacked_mix` in chunks of rows, with the channels first: all terms of a chunk are one matrix product.
+
+    The stack of terms is several times as large as the input. Only a chunk of it is ever held, and made again for the
+    gradient.
+    """
+
+    @staticmethod
+    def forward(v: Tensor, kernels: Tensor, matrix: Tensor, constant: Tensor) -> Tensor:
+        u = v.new_empty(v.shape[0], matrix.shape[0], v.shape[2])
+        for rows in _chunks(v, kernels):
+            mixed = matrix @ _used(_stack(v[rows], kernels), matrix)
+            torch.add(mixed.unflatten(1, (-1, v.shape[2])).transpose(0, 1), constant[rows, :, None], out=u[rows])
+        return u
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        v, kernels, matrix, constant = ctx.saved_tensors
+        if torch.is_grad_enabled():  # second derivatives are wanted
+            return differentiable_gradients(_plain, (v, kernels, matrix, constant), ctx.needs_input_grad, slope)
+        to_v, to_kernels, to_matrix = v.new_empty(v.shape), torch.zeros_like(kernels), torch.zeros_like(matrix)
+        back, kernels_back = matrix.mT.contiguous(), kernels.mT.contiguous()
+        for rows in _chunks(v, kernels):
+            stack, by_channel = _stack(v[rows], kernels), slope[rows].transpose(0, 1).flatten(1)
+            to_matrix.addmm_(by_channel, _used(stack, matrix).mT)
+            to_stack = torch.empty_like(stack)
+            to_stack[-1] = 0  # overwritten where there is a skip
+            torch.mm(back, by_channel, out=_used(to_stack, matrix))
+            source, (*to_terms, to_source) = _sources(stack, kernels), _grouped(to_stack, kernels)
+            to_kernels.view(-1, *kernels.shape[2:]).baddbmm_(source.mT, _grouped(to_stack[:-1], kernels).flatten(0, 1))
+            for to_term, kernel in zip(to_terms, kernels_back, strict=True):
+                to_source.baddbmm_(to_term, kernel)
+            to_v[rows] = to_stack[-1].transpose(0, 1)
+        return to_v, to_kernels, to_matrix, slope.sum(dim=-1)
+
+
+def _chunks(v: Tensor, kernels: Tensor) -> list[slice]:
+    size = (CACHE if v.device.type == "cpu" else DEVICE) // (v[0].numel() * (len(kernels) + 1))
+    return [slice(start, start + max(1, size)) for start in range(0, v.shape[0], max(1, size))]
+
+
+def _stack(v: Tensor, kernels: Tensor) -> Float[Tensor, "term_and_one channel_in row x"]:
+    """The input under each kernel, and at the end the input itself."""
+    stack = v.new_empty(len(kernels) + 1, v.shape[1], v.shape[0], v.shape[2])
+    stack[-1] = v.transpose(0, 1)
+    torch.bmm(_sources(stack, kernels), kernels.flatten(0, 1), out=_grouped(stack[:-1], kernels).flatten(0, 1))
+    return stack
+
+
+def _grouped(stack: Tensor, kernels: Tensor) -> Float[Tensor, "part group channel_row point"]:
+    """Channels that share a kernel become rows: each channel has its own, or all have one."""
+    return stack.view(len(stack), kernels.shape[1], -1, stack.shape[-1])
+
+
+def _sources(stack: Tensor, kernels: Tensor) -> Float[Tensor, "term_group channel_row point"]:
+    """The input once for each kernel."""
+    return _grouped(stack[-1:], kernels).expand(len(kernels), -1, -1, -1).flatten(0, 1)
+
+
+def _used(stack: Tensor, matrix: Tensor) -> Float[Tensor, "stack row_x"]:
+    """What the matrix acts on: the input itself only where there is a skip."""
+    return stack.view(-1, stack[0, 0].numel())[: matrix.shape[1]]
+
+
+def _plain(v: Tensor, kernels: Tensor, matrix: Tensor, constant: Tensor) -> Tensor:
+    kernels = kernels.expand(-1, v.shape[1], -1, -1)
+    mixing = matrix.unflatten(1, (-1, v.shape[1]))  # channel_out term channel_in
+    u = torch.einsum("oti,riy,tiyx->rox", mixing[:, : len(kernels)], v, kernels) + constant[..., None]
+    return u if mixing.shape[1] == len(kernels) else u + mixing[:, -1] @ v
