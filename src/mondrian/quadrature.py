@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from mondrian.constants import constant
+from mondrian.polynomials import legendre_basis
 from mondrian.spec import Spec
 
 
@@ -125,17 +127,18 @@ class Cell:
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Cell:
-        """The cell with these points an axis; its tensors are made in float64 and cast."""
-        dtype = dtype or torch.get_default_dtype()
-        axes = [(2 * torch.arange(n, dtype=torch.float64, device=device) + 1) / n - 1 for n in points]
-        coordinates = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(points))
-        weights = quadrature.weights(points).to(device)
-        return Cell(points, quadrature, coordinates.to(dtype), weights.to(dtype))
+        """The cell with these points an axis; its tensors are made once, in float64, and cast."""
+        place = torch.empty(0, dtype=dtype, device=device)
+        return Cell(points, quadrature, *_points_and_weights(points, quadrature, place.dtype, place.device))
 
     @property
     def size(self) -> int:
         """Number of points."""
         return math.prod(self.points)
+
+    def basis(self, terms: int) -> Float[Tensor, "point basis"]:
+        """The Legendre products of total degree below `terms` at the points."""
+        return _basis(self.points, terms, self.coordinates.dtype, self.coordinates.device)
 
     def split(self, parts: tuple[int, ...]) -> Cell:
         """One of the equal boxes into which `parts` cuts the cell, as a cell of its own."""
@@ -143,3 +146,20 @@ class Cell:
             raise ValueError(f"parts={parts} must divide the {self.points} points of a cell")
         inner = tuple(n // k for n, k in zip(self.points, parts, strict=True))
         return Cell.build(inner, self.quadrature, dtype=self.weights.dtype, device=self.weights.device)
+
+
+@constant
+def _points_and_weights(
+    points: tuple[int, ...], quadrature: Quadrature, dtype: torch.dtype, device: torch.device
+) -> tuple[Float[Tensor, "point axis"], Float[Tensor, " point"]]:
+    return _places(points, device).to(dtype), quadrature.weights(points).to(device, dtype)
+
+
+@constant
+def _basis(points: tuple[int, ...], terms: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return legendre_basis(_places(points, device), terms).to(dtype)
+
+
+def _places(points: tuple[int, ...], device: torch.device) -> Float64[Tensor, "point axis"]:
+    axes = [(2 * torch.arange(n, dtype=torch.float64, device=device) + 1) / n - 1 for n in points]
+    return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(points))

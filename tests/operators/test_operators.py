@@ -110,7 +110,7 @@ def test_the_spectral_operator_commutes_with_cyclic_shifts_of_the_cell():
 
 def test_frequencies_that_the_points_cannot_tell_apart_are_left_out():
     built = Spectral(modes=8).build(1, 1)
-    kept = [built.frequencies[index] for index in built.visible(Cell.build((4, 4), Midpoint()))]
+    kept = [built.frequencies[index] for index in built.phases(Cell.build((4, 4), Midpoint()))[2]]
     assert sorted(kept) == [(a, b) for a in (-1, 0, 1) for b in (0, 1)]
 
 

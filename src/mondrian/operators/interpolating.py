@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mondrian.constants import constant
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
-from mondrian.quadrature import Cell
+from mondrian.quadrature import Cell, Midpoint
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class InterpolatingOperator(SubdomainOperator):
     def definition(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
-        hats = hat_functions(cell.coordinates, self.nodes)
+        hats = _hats(cell.points, self.nodes, cell.coordinates.dtype, cell.coordinates.device)
         phi, psi = (torch.einsum("xm,rcm->xrc", hats, values) for values in (self.phi, self.psi))
         coefficients = torch.einsum("y,yri,bciy->bcr", cell.weights, psi, v)
         u = self.add_bias(torch.einsum("xro,bcr->bcox", phi, coefficients))
@@ -59,7 +60,7 @@ class InterpolatingOperator(SubdomainOperator):
     def evaluate(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
-        hats = hat_functions(cell.coordinates, self.nodes)
+        hats = _hats(cell.points, self.nodes, cell.coordinates.dtype, cell.coordinates.device)
         rows, n = v.flatten(0, 1), cell.size
         moments = rows.reshape(-1, n) @ (hats * cell.weights[:, None])  # (row channel) node
         coefficients = moments.view(rows.shape[0], -1) @ self.psi.flatten(1).mT
@@ -75,6 +76,12 @@ class InterpolatingOperator(SubdomainOperator):
                 .mT
             )
         return u.view(*v.shape[:2], self.out_channels, n)
+
+
+@constant
+def _hats(points: tuple[int, ...], nodes: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    x = Cell.build(points, Midpoint(), dtype=torch.float64, device=device).coordinates
+    return hat_functions(x, nodes).to(dtype)
 
 
 def hat_functions(x: Float[Tensor, "point axis"], nodes: int) -> Float[Tensor, "point node"]:

@@ -11,7 +11,6 @@ from mondrian.operators.ridge import Ridge, Separation
 from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.operators.stacked import stacked_mix
 from mondrian.operators.synthesis import synthesise
-from mondrian.polynomials import legendre_basis
 from mondrian.quadrature import Cell
 
 
@@ -92,8 +91,7 @@ class FullRidgeOperator(RidgeOperator):
         terms = self.separation_terms()
 
         def expand() -> tuple[Tensor, Separation, tuple[Tensor, Tensor]]:
-            basis = legendre_basis(cell.coordinates, terms)
-            return basis, Separation.of(Ridge.of(self.first), terms), self.matrices()
+            return cell.basis(terms), Separation.of(Ridge.of(self.first), terms), self.matrices()
 
         basis, separation, (matrices, mean) = self.kept(cell, (Evaluation.SEPARATED, terms), expand)
         hidden, k = separation.out.shape[0], basis.shape[1]

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mondrian.constants import constant
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
 from mondrian.quadrature import Cell
 
@@ -102,13 +103,20 @@ class PointAttentionFeedForward(nn.Module):
 
 def offset_table(network: nn.Module, cell: Cell) -> Float[Tensor, "head x y"]:
     """A network of the offset `(x - y) / 2` for all pairs, evaluated once for each different offset."""
-    device, dtype = cell.weights.device, cell.weights.dtype
-    reach = [torch.arange(1 - n, n, device=device) for n in cell.points]
-    offsets = torch.stack(torch.meshgrid(*(r / n for r, n in zip(reach, cell.points, strict=True)), indexing="ij"), -1)
-    table = network(offsets.reshape(-1, len(cell.points)).to(dtype))
-    axes = [torch.arange(n, device=device) for n in cell.points]
-    place = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(cell.points))
-    index = torch.zeros(cell.size, cell.size, dtype=torch.long, device=device)
-    for axis, n in enumerate(cell.points):
+    offsets, index = _offsets(cell.points, cell.weights.dtype, cell.weights.device)
+    return network(offsets)[index].permute(2, 0, 1)
+
+
+@constant
+def _offsets(
+    points: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> tuple[Float[Tensor, "offset axis"], Int[Tensor, "x y"]]:
+    """All different offsets, and which of them leads from point to point."""
+    reach = [torch.arange(1 - n, n, dtype=torch.float64, device=device) / n for n in points]
+    offsets = torch.stack(torch.meshgrid(*reach, indexing="ij"), dim=-1).reshape(-1, len(points))
+    axes = [torch.arange(n, device=device) for n in points]
+    place = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(points))
+    index = torch.zeros(len(place), len(place), dtype=torch.long, device=device)
+    for axis, n in enumerate(points):
         index = index * (2 * n - 1) + place[:, None, axis] - place[None, :, axis] + n - 1
-    return table[index].permute(2, 0, 1)
+    return offsets.to(dtype), index

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mondrian.constants import constant
 from mondrian.polynomials import chebyshev, gauss_nodes, legendre_basis, total_degree
 
 
@@ -62,12 +63,10 @@ class Separation:
     def of(ridge: Ridge, terms: int) -> Separation:
         """Expand with `terms` polynomials along each ridge; differentiable in the ridge."""
         width_x, width_y = _width(ridge.a), _width(ridge.b)
-        nodes, transform = (tensor.to(ridge.a) for tensor in chebyshev_transform(terms))
+        nodes, transform, places, basis = _tables(ridge.dim, terms, ridge.a.dtype, ridge.a.device)
         s, t = width_x[:, None, None] * nodes[:, None], width_y[:, None, None] * nodes
         values = F.gelu(s + t + ridge.c[:, None, None])  # hidden p q
         coefficients = transform @ values @ transform.mT
-        places, weights = (tensor.to(ridge.a) for tensor in gauss_nodes(ridge.dim, terms))
-        basis = legendre_basis(places, terms) * weights[:, None]
         along_x = chebyshev(places @ (ridge.a / width_x[:, None]).mT, terms)  # node hidden term
         along_y = chebyshev(places @ (ridge.b / width_y[:, None]).mT, terms)
         out = torch.einsum("nhp,nk->hpk", along_x, basis)
@@ -75,11 +74,20 @@ class Separation:
         return Separation(terms, out, into)
 
 
+@constant
+def _tables(dim: int, terms: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, ...]:
+    """Nodes and transform along a ridge; nodes and basis of the cell, the latter with the weights that integrate."""
+    places, weights = gauss_nodes(dim, terms)
+    tables = (*chebyshev_transform(terms), places, legendre_basis(places, terms) * weights[:, None])
+    return tuple(table.to(device, dtype) for table in tables)
+
+
 def basis_size(dim: int, terms: int) -> int:
     """Number of basis functions $P_k$ for `terms` along each ridge."""
     return len(total_degree(dim, terms))
 
 
+@constant
 def chebyshev_transform(terms: int) -> tuple[Tensor, Tensor]:
     """Chebyshev nodes and the matrix from values there to coefficients, in float64."""
     index = torch.arange(terms, dtype=torch.float64)

@@ -15,7 +15,6 @@ from mondrian.operators.ridge import Ridge, Separation
 from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.operators.stacked import stacked_mix
 from mondrian.operators.synthesis import synthesise
-from mondrian.polynomials import legendre_basis
 from mondrian.quadrature import Cell
 
 
@@ -111,7 +110,7 @@ class SeparableMixtureOperator(RidgeOperator):
             core = torch.einsum("hi,hpk,hpl->ikl", diagonal, separation.into, separation.out)
             start = torch.zeros_like(core)
             start[:, 0, 0] = mean  # the basis starts with the constant function
-            return legendre_basis(cell.coordinates, terms), core + start
+            return cell.basis(terms), core + start
 
         basis, core = self.kept(cell, (Evaluation.SEPARATED, terms), expand)
         moments = v @ (basis * cell.weights[:, None])  # row channel basis

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mondrian.constants import constant
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
-from mondrian.quadrature import Cell
+from mondrian.quadrature import Cell, Midpoint
 
 
 @dataclass(frozen=True)
@@ -46,26 +47,15 @@ class SpectralOperator(SubdomainOperator):
     def __init__(self, spec: Spectral, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
         super().__init__(in_channels, out_channels, bias=bias)
         both = range(-(spec.modes // 2), spec.modes - spec.modes // 2)
-        self.frequencies = list(product(*[both] * (dim - 1), range(spec.modes // 2 + 1)))
+        self.frequencies = tuple(product(*[both] * (dim - 1), range(spec.modes // 2 + 1)))
         scale = (2 / (in_channels + out_channels)) ** 0.5
         self.weight = nn.Parameter(scale * torch.randn(len(self.frequencies), 2, in_channels, out_channels))
         self.offset = nn.Parameter(torch.zeros(out_channels))
         self.skip = nn.Linear(in_channels, out_channels) if spec.skip else None
 
-    def visible(self, cell: Cell) -> list[int]:
-        """Which frequencies the points of the cell tell apart."""
-        return [
-            index
-            for index, mode in enumerate(self.frequencies)
-            if all(2 * abs(k) < n for k, n in zip(mode, cell.points, strict=True))
-        ]
-
     def phases(self, cell: Cell) -> tuple[Float[Tensor, "point mode"], Float[Tensor, " mode"], Int[Tensor, " mode"]]:
         """The phase $\\pi k x$ of the visible modes, their factors $c_k$, and their places in the weights."""
-        device = cell.coordinates.device
-        index = torch.tensor(self.visible(cell), device=device)
-        modes = torch.tensor(self.frequencies, dtype=cell.coordinates.dtype, device=device)[index]
-        return torch.pi * cell.coordinates @ modes.mT, torch.where(modes[:, -1] == 0, 1.0, 2.0).to(modes), index
+        return _phases(self.frequencies, cell.points, cell.coordinates.dtype, cell.coordinates.device)
 
     def definition(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
@@ -94,3 +84,18 @@ class SpectralOperator(SubdomainOperator):
         u = (mixed.reshape(-1, 2 * modes) @ synthesis.mT).view(*v.shape[:2], self.out_channels, n)
         u = self.add_bias(u + self.offset[:, None])
         return u if self.skip is None else u + self.skip(v.mT).mT
+
+
+@constant
+def _phases(
+    frequencies: tuple[tuple[int, ...], ...], points: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    seen = [
+        index
+        for index, mode in enumerate(frequencies)
+        if all(2 * abs(k) < n for k, n in zip(mode, points, strict=True))  # the points tell it from the others
+    ]
+    x = Cell.build(points, Midpoint(), dtype=torch.float64, device=device).coordinates
+    modes = torch.tensor([frequencies[index] for index in seen], dtype=torch.float64, device=device)
+    twice = torch.where(modes[:, -1] == 0, 1.0, 2.0)
+    return (torch.pi * x @ modes.mT).to(dtype), twice.to(dtype), torch.tensor(seen, device=device)
