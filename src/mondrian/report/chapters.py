@@ -1,0 +1,145 @@
+"""The sections about one run: which pictures and tables there are, and what stands below them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from mondrian.report.curves import best, draw_history
+from mondrian.report.errors import draw_errors, of_one_run
+from mondrian.report.fields import constants, draw_fields
+from mondrian.report.results import Fields, Metrics, size
+from mondrian.report.rollouts import draw_rollouts, draw_strip
+from mondrian.report.spectra import draw_spectra
+from mondrian.report.style import Picture
+from mondrian.report.tables import Column, comparison_table, errors_table
+from mondrian.training.run import Run
+
+AGAINST_TIME = "error against time with bootstrap intervals; dotted where the correlation is lost."
+MOST_PICTURES = 8  # of samples, and of rollouts: a page stays a few megabytes
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a line of text, a table in HTML, and pictures: one below the other, or in tabs."""
+
+    title: str
+    note: str = ""
+    table: str = ""
+    pictures: tuple[Picture, ...] = ()
+    tabs: bool = False
+
+
+def of_run(run: Run, metrics: Metrics | None, *, prefix: str = "") -> list[Section]:
+    """Everything that there is about one run; `prefix` of its pictures' names."""
+    sections = [_losses(run, prefix)]
+    if metrics is None:
+        return [*sections, Section("Evaluation", f"There is none yet: `mondrian evaluate {run.folder}` adds it.")]
+    file = run.evaluation / "fields.npz"
+    fields = Fields.load(file) if file.exists() else None
+    if fields and fields.one_step:
+        sections.append(_fields(fields, metrics, prefix))
+    sections.append(_errors(metrics, prefix))
+    if metrics.rollout:
+        sections.append(_rollout_errors(metrics, prefix))
+    if fields and fields.rollout:
+        sections.append(_strips(fields, metrics, prefix))
+    sections.append(_spectra(metrics, prefix))
+    return [section for section in sections if section.table or section.pictures]
+
+
+def _losses(run: Run, prefix: str) -> Section:
+    history = run.history()
+    if not len(history.get("step", ())):
+        return Section("Training", "Nothing has been logged yet.")
+    least = best(history)
+    circle = f" The circle marks the best validation, at step {least[0]:,}: the model that was kept." if least else ""
+    figure = draw_history(history)
+    picture = Picture.of(
+        figure, name=f"{prefix}loss", label="Loss", caption=f"Loss, and the learning rate below.{circle}"
+    )
+    return Section("Training", pictures=(picture,))
+
+
+def _fields(fields: Fields, metrics: Metrics, prefix: str) -> Section:
+    samples = min(len(part.truth) for part in fields.one_step.values())
+    wanted = list(product(range(samples), range(len(metrics.outputs))))
+    pictures = []
+    for sample, channel in wanted[:MOST_PICTURES]:
+        output = metrics.outputs[channel]
+        several = len(metrics.outputs) > 1
+        name = f"{prefix}fields-{sample + 1}" + (f"-{channel + 1}" if several else "")
+        label = f"Sample {sample + 1}" + (f", {output}" if several else "")
+        figure = draw_fields(fields, metrics.inputs, metrics.outputs, sample=sample, channel=channel)
+        numbers = constants(fields, metrics.inputs, sample)
+        caption = f"{label}{': ' + numbers if numbers else ''}. {_legend(fields)}"
+        pictures.append(Picture.of(figure, name=name, label=label, caption=caption))
+    return Section("Predictions", _of(len(wanted)), pictures=tuple(pictures), tabs=True)
+
+
+def _legend(fields: Fields) -> str:
+    counts = f"Thin lines are the cuts between {size(fields.subdomains)} subdomains. " if fields.subdomains else ""
+    slices = "The middle slice of the box is shown. " if fields.grid.dim == 3 else ""
+    return f"{counts}{slices}Truth and prediction share their colours, and each column those of all its rows."
+
+
+def _of(count: int) -> str:
+    return f"The first {MOST_PICTURES} of {count} pictures." if count > MOST_PICTURES else ""
+
+
+def _errors(metrics: Metrics, prefix: str) -> Section:
+    if not metrics.one_step:
+        return Section("Error by resolution")
+    samples = ", ".join(f"{entry.samples:,} at {size(entry.points)}" for entry in metrics.one_step)
+    note = f"Means over {metrics.simulations:,} test simulations with bootstrap intervals; samples: {samples}."
+    caption = (
+        "The model beside two forecasts that know nothing: that nothing changes, and the mean of the training data."
+    )
+    series = of_one_run(metrics)
+    picture = Picture.of(draw_errors(series), name=f"{prefix}errors", label="Error by resolution", caption=caption)
+    return Section("Error by resolution", note, errors_table(metrics), (picture,))
+
+
+def _rollout_errors(metrics: Metrics, prefix: str) -> Section:
+    figure = draw_rollouts({size(entry.points): entry for entry in metrics.rollout})
+    horizon = max(entry.horizon for entry in metrics.rollout)
+    note = f"The model fed with its own output; dashed: the horizon of {horizon} steps that means are taken over."
+    columns = [
+        Column("", "mean relative L2", [entry.mean_relative_l2 for entry in metrics.rollout], better="neither"),
+        Column("", "correlation time", [entry.correlation_time for entry in metrics.rollout], better="neither"),
+    ]
+    table = comparison_table([size(entry.points) for entry in metrics.rollout], columns, of="points")
+    picture = Picture.of(figure, name=f"{prefix}rollouts", label="Rollouts", caption=f"Rollouts: {AGAINST_TIME}")
+    return Section("Rollouts", note, table, (picture,))
+
+
+def _strips(fields: Fields, metrics: Metrics, prefix: str) -> Section:
+    bases = list(dict.fromkeys(name.partition("[")[0] for name in metrics.outputs))
+    wanted = [
+        (points, sample, channel)
+        for points, frames in fields.rollout.items()
+        for sample, channel in product(range(len(frames.truth)), range(frames.truth.shape[2]))
+    ]
+    pictures = []
+    for points, sample, channel in wanted[:MOST_PICTURES]:
+        frames = fields.rollout[points]
+        count = frames.truth.shape[2]
+        name = bases[channel] if len(bases) == count else f"channel {channel + 1}"
+        label = f"{size(points)}, simulation {sample + 1}" + (f", {name}" if count > 1 else "")
+        place = f"{prefix}rollout-{'x'.join(map(str, points))}-{sample + 1}" + (f"-{channel + 1}" if count > 1 else "")
+        figure = draw_strip(frames, fields.grid, fields.subdomains, sample=sample, channel=channel)
+        pictures.append(Picture.of(figure, name=place, label=label, caption=f"{name} at {label}."))
+    return Section("Frames of rollouts", _of(len(wanted)), pictures=tuple(pictures), tabs=True)
+
+
+def _spectra(metrics: Metrics, prefix: str) -> Section:
+    pictures = []
+    for name, label, entries in (
+        ("spectra", "One step", metrics.one_step),
+        ("rollout-spectra", "Last frame of rollouts", metrics.rollout),
+    ):
+        spectra = {size(entry.points): entry.spectrum for entry in entries if entry.spectrum is not None}
+        if spectra:
+            caption = f"{label}: energy of truth, prediction and error, and the relative error of bands of wavenumbers."
+            pictures.append(Picture.of(draw_spectra(spectra), name=f"{prefix}{name}", label=label, caption=caption))
+    return Section("Spectra", pictures=tuple(pictures), tabs=True)

@@ -1,0 +1,70 @@
+"""The sections about several runs: one table, and curves in common pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from mondrian.report.chapters import AGAINST_TIME, Section
+from mondrian.report.curves import best, draw_histories
+from mondrian.report.errors import Errors, draw_errors, of_one_run
+from mondrian.report.results import Estimate, Metrics, Rollout, size
+from mondrian.report.rollouts import draw_rollouts
+from mondrian.report.style import Picture, colours
+from mondrian.report.summary import parameters
+from mondrian.report.tables import Column, comparison_columns, comparison_table
+from mondrian.training.run import Run
+
+
+def of_runs(names: Sequence[str], runs: Sequence[Run], evaluations: Sequence[Metrics | None]) -> list[Section]:
+    """A table of several runs, and their curves in common pictures."""
+    known = {name: metrics for name, metrics in zip(names, evaluations, strict=True) if metrics}
+    series: dict[str, Errors] = {name: {} for name in names}
+    series |= {name: of_one_run(metrics)["model"] for name, metrics in known.items()}
+    rollouts = {name: {entry.points: entry for entry in metrics.rollout} for name, metrics in known.items()}
+    columns = [*_about(runs), *comparison_columns(series), *_rollout_columns(names, rollouts)]
+    table = comparison_table(names, [column for column in columns if any(column.values)])
+    note = "Means over the test simulations with bootstrap intervals; the best of a column in bold."
+    without = [str(run.folder) for run, metrics in zip(runs, evaluations, strict=True) if metrics is None]
+    if without:
+        note += f" Without an evaluation: {', '.join(without)}; `mondrian evaluate RUN` adds it."
+    pictures, palette = [], colours(series)
+    histories = {name: run.history() for name, run in zip(names, runs, strict=True)}
+    if any(histories.values()):
+        caption = "Loss on the validation data, and fainter on the training data."
+        figure = draw_histories(histories)
+        pictures.append(Picture.of(figure, name="losses", label="Validation loss", caption=caption))
+    if any(series.values()):
+        figure = draw_errors({name: errors for name, errors in series.items() if errors}, palette)
+        caption = "Means and bootstrap intervals over the test simulations."
+        pictures.append(Picture.of(figure, name="errors", label="Error by resolution", caption=caption))
+    for points in sorted({points for of_one in rollouts.values() for points in of_one}, key=math.prod):
+        chosen = {name: of_one[points] for name, of_one in rollouts.items() if points in of_one}
+        figure = draw_rollouts(chosen, palette)
+        name, label = f"rollouts-{'x'.join(map(str, points))}", f"Rollouts at {size(points)}"
+        pictures.append(Picture.of(figure, name=name, label=label, caption=f"{label}: {AGAINST_TIME}"))
+    return [Section("Runs", note, table), Section("Side by side", pictures=tuple(pictures))]
+
+
+def _about(runs: Sequence[Run]) -> list[Column]:
+    sizes = [parameters(run) for run in runs]
+    losses = [best(run.history()) for run in runs]
+    return [
+        Column("model", "parameters", [_exact(count) for count in sizes], better="neither"),
+        Column("training", "best validation loss", [_exact(least[1] if least else None) for least in losses]),
+    ]
+
+
+def _rollout_columns(names: Sequence[str], rollouts: Mapping[str, Mapping[tuple[int, ...], Rollout]]) -> list[Column]:
+    columns = []
+    for points in sorted({points for of_one in rollouts.values() for points in of_one}, key=math.prod):
+        entries = [rollouts.get(name, {}).get(points) for name in names]
+        group = f"rollout at {size(points)}"
+        columns.append(Column(group, "relative L2", [entry.mean_relative_l2 if entry else None for entry in entries]))
+        times = [entry.correlation_time if entry else None for entry in entries]
+        columns.append(Column(group, "correlation time", times, better="more"))
+    return columns
+
+
+def _exact(value: float | int | None) -> Estimate | None:
+    return None if value is None else Estimate(float(value), float(value), float(value))

@@ -1,0 +1,71 @@
+"""Errors by resolution: of a model beside forecasts that know nothing, or of several models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from mondrian.report.results import Estimate, Metrics, Points, size
+from mondrian.report.style import COLOURS, FAINT, colours, grid_lines, logarithmic, new_figure, plain, styled
+
+NAMES = {
+    "mae": "mean absolute error",
+    "relative_l2": "relative L2 error",
+    "mse": "mean square error",
+    "maximum": "maximum error",
+    "interface": "error at the interface",
+}
+Errors = Mapping[Points, Mapping[str, Estimate]]
+_MARKS: dict[str, Any] = {"markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}
+_REFERENCES = {"persistence": ("nothing changes", FAINT), "training_mean": ("mean of training", COLOURS[4])}
+
+
+def of_one_run(metrics: Metrics) -> dict[str, Errors]:
+    """The model's errors and those of the two forecasts that know nothing."""
+    found: dict[str, Errors] = {"model": {entry.points: entry.model for entry in metrics.one_step}}
+    for name, (label, _) in _REFERENCES.items():
+        rows = {entry.points: getattr(entry, name) for entry in metrics.one_step}
+        kept = {points: row for points, row in rows.items() if row}
+        if kept:
+            found[label] = kept
+    return found
+
+
+def metric_names(series: Mapping[str, Errors]) -> list[str]:
+    """The metrics that occur, in the order of `NAMES` and then of appearance."""
+    found = {name: None for errors in series.values() for row in errors.values() for name in row}
+    return [name for name in NAMES if name in found] + [name for name in found if name not in NAMES]
+
+
+@styled
+def draw_errors(series: Mapping[str, Errors], palette: Mapping[str, str] | None = None) -> Figure:
+    """A panel for each metric: points with intervals over the resolutions, side by side, on a logarithmic axis."""
+    names = metric_names(series)
+    columns = 2 if len(names) == 4 else min(len(names), 3)
+    rows = -(-len(names) // columns)
+    figure = new_figure(max(3.0 * columns, 4.4), 2.5 * rows + 0.4)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    resolutions = sorted({points for errors in series.values() for points in errors}, key=np.prod)
+    palette = palette or {**colours(series), **dict(_REFERENCES.values())}
+    for ax, name in zip(panels, names, strict=False):
+        for place, (label, errors) in enumerate(series.items()):
+            kept = [(x, errors[points][name]) for x, points in enumerate(resolutions) if name in errors.get(points, {})]
+            shift = 0.14 * (place - (len(series) - 1) / 2) * min(1.0, 5 / len(series))
+            x = np.array([x + shift for x, _ in kept])
+            mean = np.array([value.mean for _, value in kept])
+            away = [[value.mean - value.low for _, value in kept], [value.high - value.mean for _, value in kept]]
+            colour = palette[label]
+            ax.errorbar(x, mean, np.abs(away), fmt="o", color=colour, label=plain(label), **_MARKS)
+            ax.plot(x, mean, color=colour, alpha=0.35, linewidth=1.0)
+        ax.set_title(plain(NAMES.get(name, name)), loc="left")
+        ax.set_xticks(range(len(resolutions)), labels=[size(points) for points in resolutions])
+        ax.set_xlim(-0.5, len(resolutions) - 0.5)
+        grid_lines(ax)
+        logarithmic([ax])
+    for ax in panels[len(names) :]:
+        ax.set_visible(False)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(series)))
+    return figure

@@ -1,0 +1,54 @@
+"""Energy spectra of truth, prediction and error, and the error of bands of wavenumbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from mondrian.report.results import Spectrum
+from mondrian.report.style import COLOURS, INK, grid_lines, logarithmic, new_figure, styled
+
+_LINES = {"truth": (INK, "-"), "prediction": (COLOURS[1], "--"), "error": (COLOURS[0], "-")}
+
+
+@styled
+def draw_spectra(spectra: Mapping[str, Spectrum]) -> Figure:
+    """A column for each resolution, log-log; below it the relative error of each band with its interval."""
+    rows = 2 if any(spectrum.bands for spectrum in spectra.values()) else 1
+    width = 3.1 * len(spectra) if len(spectra) > 1 else 5.0
+    figure = new_figure(width, 2.9 + 1.4 * (rows - 1))
+    ratios = (2.2, 1)[:rows]
+    panels = figure.subplots(rows, len(spectra), squeeze=False, sharex="col", sharey="row", height_ratios=ratios)
+    for column, (label, spectrum) in enumerate(spectra.items()):
+        above, below = panels[0][column], panels[-1][column]
+        positive = spectrum.wavenumber > 0  # the mean has no place on a logarithmic axis
+        for name, (colour, dashes) in _LINES.items():
+            values = getattr(spectrum, name)
+            above.plot(spectrum.wavenumber[positive], values[positive], dashes, color=colour, label=name)
+        above.set_title(label)
+        if rows > 1:
+            _draw_bands(below, spectrum)
+        below.set_xlabel("wavenumber")
+        for ax in panels[:, column]:
+            ax.set_xscale("log")
+            grid_lines(ax)
+    for row in panels:
+        logarithmic(row)
+    panels[0][0].set_ylabel("energy")
+    if rows > 1:
+        panels[1][0].set_ylabel("relative error")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _draw_bands(ax: Axes, spectrum: Spectrum) -> None:
+    positive = spectrum.wavenumber[spectrum.wavenumber > 0]
+    if not len(positive):
+        return
+    for band in spectrum.bands:
+        ends = max(band.low, 0.8 * positive[0]), min(band.high, 1.1 * positive[-1])
+        if ends[0] < ends[1]:
+            ax.fill_between(ends, band.error.low, band.error.high, color=COLOURS[0], alpha=0.2, linewidth=0)
+            ax.plot(ends, [band.error.mean] * 2, color=COLOURS[0])

@@ -1,0 +1,108 @@
+"""What a run was, in a few lines of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mondrian.report.curves import best, logged
+from mondrian.report.results import Metrics
+from mondrian.training.run import Run
+
+
+def summary(run: Run, metrics: Metrics | None) -> dict[str, str]:
+    """Model, size, data, steps, best validation loss and speed, as far as they are known."""
+    history = run.history()
+    steps, least = logged(history, "train_loss")[0], best(history)
+    speeds = logged(history, "samples_per_second")[1]
+    size = parameters(run)
+    found = {
+        "Model": _model(run.facts.get("config")),
+        "Parameters": "" if size is None else f"{size:,}",
+        "Data": _data(run.facts.get("data")),
+        "Steps": f"{int(steps[-1]):,}" if len(steps) else "none yet",
+        "Best validation loss": f"{number(least[1])} at step {least[0]:,}" if least else "",
+        "Speed": f"{np.median(speeds):.0f} samples a second" if len(speeds) else "",
+        "Evaluated on": f"{metrics.simulations:,} simulations ({metrics.split})" if metrics else "",
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def parameters(run: Run) -> int | None:
+    """The number of parameters, where `run.json` has it."""
+    found = run.facts.get("parameters")
+    return found if isinstance(found, int) else None
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """A name for each run: its own, with the folder where several runs have the same."""
+    names = [_name(run) for run in runs]
+    full = [name if names.count(name) == 1 else f"{name} ({run.folder})" for name, run in zip(names, runs, strict=True)]
+    for place, label in enumerate(full):
+        if label in full[:place]:
+            raise ValueError(f"{runs[place].folder} is given twice; needed different runs")
+    return full
+
+
+def settings(run: Run) -> dict[str, dict[str, str]]:
+    """Overrides, the whole configuration by dotted names, and the versions of what it ran on."""
+    facts = run.facts
+    parts = {name: facts.get(name) for name in ("overrides", "config", "data", "versions")}
+    found = {name: dict(_flat(part)) for name, part in parts.items() if part}
+    return {"folder": {"": Path(run.folder).as_posix()}, **found}
+
+
+def number(value: float) -> str:
+    """Three digits, whole numbers whole; a dash for what could not be measured."""
+    if not np.isfinite(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 and value == round(value) else f"{value:.3g}"
+
+
+def slug(text: str) -> str:
+    """Letters, digits and dashes: for names of files and places in the page."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-") or "run"
+
+
+def _name(run: Run) -> str:
+    if not isinstance(run.facts, dict) or "name" not in run.facts:
+        raise ValueError(f"{run.record} has no name; needed the record of a training run")
+    return run.name
+
+
+def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        return [pair for key, part in value.items() for pair in _flat(part, f"{prefix}.{key}" if prefix else str(key))]
+    if isinstance(value, list) and (not prefix or any(isinstance(part, Mapping) for part in value)):
+        return [pair for place, part in enumerate(value) for pair in _flat(part, f"{prefix}[{place}]")]
+    return [(prefix, "none" if value is None else str(value))]
+
+
+def _model(config: Any) -> str:
+    model = config.get("model") if isinstance(config, Mapping) else None
+    if not isinstance(model, Mapping):
+        return ""
+    parts = [_kind(model), _kind(model.get("operator"))]
+    counts = model.get("subdomains")
+    if isinstance(counts, list):
+        parts.append(" × ".join(map(str, counts)) + " subdomains")
+    return ", ".join(part for part in parts if part)
+
+
+def _kind(part: Any) -> str:
+    if not isinstance(part, Mapping):
+        return ""
+    return str(part.get("spec") or part.get("_target_") or "").rpartition(".")[2]
+
+
+def _data(data: Any) -> str:
+    """Where the data is and what is learnt of it: `data/ac: u, gamma → u`."""
+    if not isinstance(data, Mapping):
+        return ""
+    files, window = (part if isinstance(part, Mapping) else {} for part in (data.get("files"), data.get("window")))
+    sides = [", ".join(map(str, window.get(name) or ())) for name in ("input", "target")]
+    return ": ".join(part for part in (str(files.get("path", "")), " → ".join(sides) if all(sides) else "") if part)

@@ -1,0 +1,282 @@
+"""The page: self-contained, escaped, the same each time, with the numbers of the files."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mondrian.report import write_report
+from mondrian.report.results import Fields, Metrics
+from mondrian.report.summary import settings, summary
+from mondrian.report.tables import Column, comparison_table
+from mondrian.training.run import Run
+from tests.report.synthetic import estimate, make_run
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class Reader(HTMLParser):
+    """Checks that tags are closed in order, and collects attributes and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """The report of one run with everything."""
+    folder = tmp_path_factory.mktemp("one")
+    file = folder / "run" / "report.html"
+    return file, write_report([make_run(folder / "run")], file)
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of a good run, a worse one, and one that was not evaluated."""
+    folder = tmp_path_factory.mktemp("several")
+    runs = [
+        make_run(folder / "b", name="worse", level=3.0, rollout=False),
+        make_run(folder / "a", name="better"),
+        make_run(folder / "c", name="new", evaluated=False),
+    ]
+    write_report(runs, folder / "all.html")
+    return folder / "all.html"
+
+
+def cell(page: str, run: str, value: float) -> str:
+    """What a table's cell shows."""
+    rows = re.findall(rf'<tr><th scope="row">{run}</th>.*?</tr>', page)
+    found = re.findall(rf'<td data-value="{value!r}">(.*?)</td>', rows[0])
+    return str(found[0])
+
+
+# One run
+
+
+def test_the_page_and_its_pictures_are_written(one: tuple[Path, list[Path]]) -> None:
+    file, written = one
+    names = sorted(path.name for path in (file.parent / "report").iterdir())
+    assert names == [
+        "errors.png", "fields-1.png", "fields-2.png", "loss.png", "rollout-8x8-1.png", "rollout-8x8-2.png",
+        "rollout-spectra.png", "rollouts.png", "spectra.png",
+    ]  # fmt: skip
+    assert written[0] == file
+    assert sorted(path.name for path in written[1:]) == names
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in written[1:])
+
+
+def test_every_picture_is_in_the_page_and_nothing_is_loaded(one: tuple[Path, list[Path]]) -> None:
+    file, written = one
+    reader = Reader(file.read_text())
+    assert reader.tags.count("svg") == len(written) - 1
+    assert not {"link", "iframe", "object", "embed"} & set(reader.tags)
+    for name, value in reader.attributes:
+        if name in ("src", "href", "xlink:href", "srcset", "data", "action", "poster"):
+            assert value.startswith(("#", "data:image/png;base64,")), (name, value[:80])
+        assert not re.search(r"url\((?!#)", value)
+    assert "@import" not in file.read_text()
+    assert not re.search(r"https?://", file.read_text())
+
+
+def test_places_in_the_page_have_different_names(several: Path) -> None:
+    reader = Reader(several.read_text())
+    places = [value for name, value in reader.attributes if name == "id"]
+    assert len(places) == len(set(places))
+    targets = {value[1:] for name, value in reader.attributes if name.endswith("href") and value.startswith("#")}
+    assert targets <= set(places)
+
+
+def test_the_page_says_what_the_run_was(one: tuple[Path, list[Path]]) -> None:
+    text = Reader(one[0].read_text()).text
+    for part in (
+        "allen_cahn/vit", "vit_no, Mixture, 2 × 4 subdomains", "12,345", "data/ac: u, gamma → u", "0.3 at step 20",
+        "50 samples a second", "4 simulations (test)", "gamma = 0.0012", "gamma = 0.0034",
+        "experiment=allen_cahn/vit", "config", "model.operator._target_", "mondrian.Mixture", "versions", "0.1.0",
+    ):  # fmt: skip
+        assert part in text, part
+
+
+def test_the_table_has_the_errors_and_how_much_better_they_are(one: tuple[Path, list[Path]]) -> None:
+    page = one[0].read_text()
+    assert cell(page, "8 × 8", 0.0123).startswith("0.0123<small>0.0111 – 0.0135</small>")
+    assert cell(page, "16 × 16", 0.09).startswith("0.09<small>")
+    assert cell(page, "16 × 16", 0.246).startswith("0.246")
+    assert page.count('<td class="strong">10</td>') == 2  # 0.123 / 0.0123, and 0.246 / 0.0246
+
+
+def test_equal_files_give_an_equal_report(one: tuple[Path, list[Path]]) -> None:
+    file, written = one
+    before = [path.read_bytes() for path in written]
+    assert [path.read_bytes() for path in write_report([Run.open(file.parent)], file)] == before
+    assert not list(file.parent.rglob("*.partial"))
+
+
+# Several runs
+
+
+def test_the_best_of_several_runs_is_bold(several: Path) -> None:
+    page = several.read_text()
+    assert cell(page, "better", 0.0123).startswith("<b>0.0123</b>")
+    assert cell(page, "worse", 3 * 0.0123).startswith("0.0369")
+    assert cell(page, "better", 0.0246).startswith("<b>")
+    assert cell(page, "better", 0.15).startswith("<b>")  # a rollout that the other has not
+    assert cell(page, "worse", 0.3) == cell(page, "new", 0.3) == "<b>0.3</b>"  # equal validation losses
+
+
+def test_a_run_without_evaluation_is_shown_with_what_it_has(several: Path) -> None:
+    text = Reader(several.read_text()).text
+    assert f"mondrian evaluate {several.parent / 'c'}" in text
+    assert (several.with_suffix("") / "3-new-loss.png").exists()
+    assert not (several.with_suffix("") / "3-new-errors.png").exists()
+
+
+def test_more_is_better_for_correlation_times() -> None:
+    read = [None, *(make for make in (1.0, 2.0))]
+    from mondrian.report.results import Estimate
+
+    values = [None if value is None else Estimate.read(estimate(value)) for value in read]
+    column = Column("rollout", "correlation time", values, better="more")
+    assert column.best() == 2.0
+    assert "<td>–</td>" in comparison_table(["a", "b", "c"], [column])
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name, name="same", evaluated=False) for name in ("a", "b")]
+    write_report(runs, tmp_path / "all.html")
+    text = Reader((tmp_path / "all.html").read_text()).text
+    assert f"same ({tmp_path / 'a'})" in text
+    assert f"same ({tmp_path / 'b'})" in text
+    with pytest.raises(ValueError, match="given twice"):
+        write_report([runs[0], runs[0]], tmp_path / "all.html")
+
+
+# Runs that are not whole
+
+
+def test_text_is_escaped(tmp_path: Path) -> None:
+    wicked = '</script><script>alert("&1")</script>$x_{$'
+    run = make_run(tmp_path / "run", name=wicked, rollout=False)
+    facts = run.facts
+    facts["config"]["model"]["_target_"] = facts["overrides"][0] = facts["versions"][wicked] = wicked
+    facts["data"]["files"]["path"] = wicked
+    run.write(facts)
+    file = run.evaluation / "metrics.json"
+    content = json.loads(file.read_text())
+    content["channels"] = {"in": [f"u{wicked}[0]", f"{wicked} = gamma"], "out": [f"u{wicked}[1]"]}
+    content["split"] = wicked
+    for entry in content["one_step"]:
+        entry["model"][wicked] = estimate(0.5)
+    file.write_text(json.dumps(content))
+    write_report([Run.open(run.folder)], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<script>") == page.count("</script>") == 1
+    assert wicked in Reader(page).text
+
+
+def test_a_run_that_has_only_begun_is_shown(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", evaluated=False)
+    run.history_file.unlink()
+    (page,) = write_report([run], tmp_path / "report.html")
+    text = Reader(page.read_text()).text
+    assert "Nothing has been logged yet" in text
+    assert f"mondrian evaluate {run.folder}" in text
+
+
+def test_metrics_without_fields_are_shown_without_pictures_of_them(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run.evaluation / "fields.npz").unlink()
+    names = {path.stem for path in write_report([run], tmp_path / "report.html")}
+    assert names == {"report", "loss", "errors", "rollouts", "spectra", "rollout-spectra"}
+
+
+def test_a_record_with_a_name_alone_is_enough(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    run.write({"name": "bare"})
+    assert summary(run, None) == {"Steps": "none yet"}
+    assert settings(run) == {"folder": {"": run.folder.as_posix()}}
+    assert len(write_report([run], tmp_path / "report.html")) == 1
+
+
+def test_no_runs_and_files_of_another_kind_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no run is given"):
+        write_report([], tmp_path / "report.html")
+    run = make_run(tmp_path / "run", evaluated=False)
+    with pytest.raises(ValueError, match=r"must end in \.html"):
+        write_report([run], tmp_path / "report")
+    run.write({"config": {}})
+    with pytest.raises(ValueError, match=r"run\.json has no name"):
+        write_report([Run(run.folder)], tmp_path / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"format": 1, "run', "cannot be read"),
+        ("[]", "has format=None"),
+        ('{"format": 2}', "has format=2; needed 1"),
+        ('{"format": 1}', "has no 'split'"),
+        ('{"format": 1, "split": "test", "simulations": 1, "channels": {"in": [], "out": []},'
+         ' "one_step": [{"points": ["a"]}], "rollout": []}', "is damaged"),
+    ],
+)  # fmt: skip
+def test_damaged_metrics_are_named_with_what_to_do(tmp_path: Path, content: str, message: str) -> None:
+    run = make_run(tmp_path / "run")
+    (run.evaluation / "metrics.json").write_text(content)
+    with pytest.raises(ValueError, match=rf"metrics\.json {message}.*mondrian evaluate {run.folder}"):
+        write_report([run], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_rollout_with_too_few_values_is_damaged(tmp_path: Path) -> None:
+    file = make_run(tmp_path / "run").evaluation / "metrics.json"
+    content = json.loads(file.read_text())
+    content["rollout"][0]["mae"].pop()
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="3 values of mae for 4 times"):
+        Metrics.load(file)
+
+
+def test_damaged_fields_are_named_with_what_to_do(tmp_path: Path) -> None:
+    file = make_run(tmp_path / "run").evaluation / "fields.npz"
+    whole = dict(np.load(file))
+    np.savez(file, **{name: array for name, array in whole.items() if name != "subdomains"})
+    with pytest.raises(ValueError, match=r"fields\.npz has no 'subdomains'.*mondrian evaluate"):
+        Fields.load(file)
+    np.savez(file, **{**whole, "8x8/prediction": np.zeros((2, 1, 8, 9))})
+    with pytest.raises(ValueError, match=r"8x8/prediction has shape \(2, 1, 8, 9\)"):
+        Fields.load(file)
+    np.savez(file, **{**whole, "8x8/prediction": np.zeros((2, 2, 8, 8))})
+    with pytest.raises(ValueError, match=r"prediction has shape \(2, 2, 8, 8\)"):
+        Fields.load(file)
+    np.savez(file, **whole)
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"fields\.npz cannot be read"):
+        Fields.load(file)
