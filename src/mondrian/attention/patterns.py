@@ -6,7 +6,6 @@ Queries, keys and values are `(batch, head, cell, feature)`; scores are products
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -15,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from mondrian.attention.tiles import best_tile, gather_halo, group, halo_places, ungroup
+from mondrian.attention.tiles import mask_of, tiles, windows
 from mondrian.decomposition import Lattice
 from mondrian.operators.base import OperatorSpec
 from mondrian.spec import Spec
@@ -140,38 +139,11 @@ class WindowedAttention(AttentionSpec):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice, bias: Bias | None = None) -> Tensor:
         self.check(lattice)
-        padded = tuple(math.ceil(count / w) * w for count, w in zip(lattice.counts, self.window, strict=True))
-        qw, kw, vw = (group(part, lattice.counts, padded, self.window, self.shift) for part in (q, k, v))
-        mask = self._mask(lattice, padded, bias, q)
-        if mask is not None and bias is None:
-            mask = mask.repeat_interleave(q.shape[1], dim=0)
-        u = F.scaled_dot_product_attention(qw, kw, vw, attn_mask=None if mask is None else mask[None], scale=1.0)
-        return ungroup(u, lattice.counts, padded, self.window, self.shift)
-
-    def _mask(
-        self, lattice: Lattice, padded: tuple[int, ...], bias: Bias | None, q: Tensor
-    ) -> Float[Tensor, "window_head cell cell"] | None:
-        """The bias and, where an end of the domain lies inside a window, what hides the other end."""
-        inside = Lattice(self.window, (False,) * len(self.window)).offsets(q.device)
-        for axis, (count, ring) in enumerate(zip(lattice.counts, lattice.periodic, strict=True)):
-            if ring:  # a window as long as the ring: the shorter way round
-                inside[..., axis] = (inside[..., axis] + count // 2) % count - count // 2
-        values = None if bias is None else bias(inside, tuple(w - 1 for w in self.window)).to(q.dtype)  # head cell cell
-        if padded == lattice.counts and all(r or s == 0 for r, s in zip(lattice.periodic, self.shift, strict=True)):
-            windows = lattice.size // math.prod(self.window)
-            return None if values is None else values.repeat(windows, 1, 1)
-        labels = torch.zeros(padded, dtype=torch.long, device=q.device)
-        for axis, (count, size, s, ring) in enumerate(
-            zip(lattice.counts, padded, self.shift, lattice.periodic, strict=True)
-        ):
-            place = torch.arange(size, device=q.device)
-            label = torch.where(place >= count, 2, 0 if ring else (place < s).long())
-            labels = 3 * labels + label.reshape([-1 if a == axis else 1 for a in range(len(padded))])
-        label = group(labels.reshape(1, 1, -1, 1), padded, padded, self.window, self.shift)[0, :, :, 0]
-        hidden = label[:, :, None] != label[:, None, :]
-        zero = torch.zeros((), dtype=q.dtype, device=q.device)
-        values = zero if values is None else values
-        return torch.where(hidden[:, None], -torch.inf, values).flatten(0, 1)
+        groups = windows(lattice, self.window, self.shift, q.device)
+        values = None if bias is None else bias(groups.offsets, tuple(w - 1 for w in self.window))
+        mask = mask_of(groups.seen, values, q)
+        qw, kw, vw = (groups.split(part, groups.queries) for part in (q, k, v))
+        return groups.join(F.scaled_dot_product_attention(qw, kw, vw, attn_mask=mask, scale=1.0))
 
 
 @dataclass(frozen=True)
@@ -207,42 +179,25 @@ class NeighborhoodAttention(AttentionSpec):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice, bias: Bias | None = None) -> Tensor:
         self.check(lattice)
-        tile = best_tile(lattice, self.radius)
-        if tile is None:  # the halo would reach everything: nothing to save
-            offsets, keys, values = lattice.offsets(q.device), k, v
-            near = self.sees(lattice, q.device)[None]
-        else:
-            padded = tuple(math.ceil(count / t) * t for count, t in zip(lattice.counts, tile, strict=True))
-            still = (0,) * len(tile)
-            queries = group(q, lattice.counts, padded, tile, still)
-            places, there = halo_places(lattice, padded, tile, self.radius, q.device)
-            keys, values = (gather_halo(part, lattice.counts, places) for part in (k, v))
-            inner = Lattice(tile, (False,) * len(tile)).positions(q.device)
-            outer = Lattice(tuple(t + 2 * self.radius for t in tile), (False,) * len(tile)).positions(q.device)
-            offsets = outer[None, :, :] - self.radius - inner[:, None, :]
-            near = (offsets.abs().amax(dim=-1) <= self.radius) & there[:, None, :]  # tile query key
-            # a query beyond the domain may look at anything: it is cut off afterwards, and must not be nan
-            near = near | ~near.any(dim=-1, keepdim=True)
-        mask = torch.where(near[:, None], 0.0 if bias is None else self._bias(bias, offsets, q.dtype), -torch.inf)
-        heads = 1 if bias is None else q.shape[1]
-        mask = mask.to(q.dtype).expand(-1, q.shape[1] if tile is not None else heads, -1, -1).flatten(0, 1)
-        if tile is None:
-            return self._softmax(q, keys, values, mask, v)
-        u = self._softmax(queries, keys, values, mask, v)
-        return ungroup(u, lattice.counts, padded, tile, still)
+        groups = tiles(lattice, self.radius, q.device)
+        offsets = lattice.offsets(q.device) if groups is None else groups.offsets
+        reach = (self.radius,) * len(lattice.counts)
+        values = None if bias is None else bias(offsets.clamp(-self.radius, self.radius), reach)
+        if groups is None:  # the halo would reach everything: nothing to save
+            return self._softmax(q, k, v, mask_of(self.sees(lattice, q.device)[None], values, q), v)
+        queries, keys, near = (
+            groups.split(part, cells) for part, cells in ((q, groups.queries), (k, groups.keys), (v, groups.keys))
+        )
+        return groups.join(self._softmax(queries, keys, near, mask_of(groups.seen, values, q), v))
 
-    def _bias(self, bias: Bias, offsets: Tensor, dtype: torch.dtype) -> Tensor:
-        reach = (self.radius,) * offsets.shape[-1]
-        return bias(offsets.clamp(-self.radius, self.radius), reach)[None].to(dtype)
-
-    def _softmax(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, everywhere: Tensor) -> Tensor:
-        if not self.zero_far:
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[None], scale=1.0)
+    def _softmax(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, everywhere: Tensor) -> Tensor:
+        if not self.zero_far or mask is None:
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
         # the far cells, all with weight exp(0), are all cells less the near ones
         score = q @ k.mT + mask
         top = score.amax(dim=-1, keepdim=True).clamp_min(0)
         near, far = torch.exp(score - top), torch.exp(-top)
-        total = everywhere.sum(dim=-2, keepdim=True).repeat(1, q.shape[1] // everywhere.shape[1], 1, 1)
+        total = everywhere.sum(dim=-2, keepdim=True).repeat_interleave(len(q) // len(everywhere), dim=0)
         seen = torch.isfinite(mask).to(q.dtype)
         weights = near - far * seen
         normaliser = weights.sum(dim=-1, keepdim=True) + far * everywhere.shape[-2]

@@ -1,97 +1,130 @@
-"""Regrouping the cells of a lattice into windows, and into tiles with a halo.
+"""Cells in groups that attend by themselves: windows, and tiles that look at a halo around them.
 
-The groups are folded into the head axis, `(batch, group head, cell, feature)`, so that one mask serves every
-sample of a batch.
+Groups are folded into the batch axis, `(batch group, head, cell, feature)`. A cell's features stay together in memory,
+so that a group is a copy of whole rows and nothing is copied again for the heads.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
 
 import torch
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
-from torch.nn import functional as F
 
+from mondrian.constants import constant
 from mondrian.decomposition import Lattice
 
 COPY = 48  # scores that cost as much as the copy of one key and value: an estimate from bandwidth and peak
+SIDES = (1, 2, 4, 8, 16)  # of tiles that are tried, besides the whole axis
 
 
-def group(
-    u: Shaped[Tensor, "batch head cell feature"],
-    counts: tuple[int, ...],
-    padded: tuple[int, ...],
-    size: tuple[int, ...],
-    shift: tuple[int, ...],
-) -> Shaped[Tensor, "batch group_head inner feature"]:
-    """Cells to groups of `size` cells, after padding the lattice with zeros and rolling it back by `shift`."""
-    dim = len(counts)
-    v = u.unflatten(2, counts)
-    if padded != counts:
-        ends = [n - count for n, count in zip(padded, counts, strict=True)]
-        v = F.pad(v, [0, 0, *(side for end in reversed(ends) for side in (0, end))])
-    if any(shift):
-        v = torch.roll(v, [-s for s in shift], dims=list(range(2, 2 + dim)))
-    pairs = [part for n, s in zip(padded, size, strict=True) for part in (n // s, s)]
-    v = v.reshape(*u.shape[:2], *pairs, u.shape[-1])
-    outer, inner = [2 + 2 * a for a in range(dim)], [3 + 2 * a for a in range(dim)]
-    v = v.permute(0, *outer, 1, *inner, v.ndim - 1)
-    return v.reshape(u.shape[0], -1, math.prod(size), u.shape[-1])
+@dataclass(frozen=True)
+class Groups:
+    """Which cells look from each group, which are looked at, and how they lie to each other.
+
+    Groups at an end of the lattice may hold places that no cell has: `queries` and `keys` name some cell there, which
+    `seen` hides from the cells that exist; `back` does not return to it. `seen` is None where all see all.
+    """
+
+    queries: Int[Tensor, "group query"]
+    keys: Int[Tensor, "group key"]
+    back: Int[Tensor, " cell"]
+    offsets: Int[Tensor, "query key axis"]
+    seen: Bool[Tensor, "group query key"] | None
+
+    def split(
+        self, u: Shaped[Tensor, "batch head cell feature"], cells: Int[Tensor, "group inner"]
+    ) -> Shaped[Tensor, "batch_group head inner feature"]:
+        """The functions on `cells`, which are `queries` or `keys`."""
+        rows = u.transpose(1, 2).index_select(1, cells.flatten())
+        return rows.unflatten(1, cells.shape).flatten(0, 1).transpose(1, 2)
+
+    def join(self, u: Shaped[Tensor, "batch_group head query feature"]) -> Shaped[Tensor, "batch head cell feature"]:
+        """From the queries of the groups back to the cells."""
+        rows = u.transpose(1, 2).reshape(len(u) // len(self.queries), -1, u.shape[1], u.shape[3])
+        return rows.index_select(1, self.back).transpose(1, 2)
 
 
-def ungroup(
-    u: Shaped[Tensor, "batch group_head inner feature"],
-    counts: tuple[int, ...],
-    padded: tuple[int, ...],
-    size: tuple[int, ...],
-    shift: tuple[int, ...],
-) -> Shaped[Tensor, "batch head cell feature"]:
-    """The inverse of `group`."""
-    dim = len(counts)
-    groups = [n // s for n, s in zip(padded, size, strict=True)]
-    v = u.reshape(u.shape[0], *groups, -1, *size, u.shape[-1])
-    pairs = [axis for a in range(dim) for axis in (1 + a, 2 + dim + a)]
-    v = v.permute(0, 1 + dim, *pairs, v.ndim - 1).reshape(u.shape[0], -1, *padded, u.shape[-1])
-    if any(shift):
-        v = torch.roll(v, shift, dims=list(range(2, 2 + dim)))
-    for axis, (count, n) in enumerate(zip(counts, padded, strict=True)):
-        v = v if count == n else v.narrow(2 + axis, 0, count)
-    return v.flatten(2, 1 + dim)
+@constant
+def windows(lattice: Lattice, window: tuple[int, ...], shift: tuple[int, ...], device: torch.device) -> Groups:
+    """Windows of cells, the first one starting at `shift`; those that reach over an end hold two parts."""
+    places, parts = [], []
+    for count, w, s, ring in zip(lattice.counts, window, shift, lattice.periodic, strict=True):
+        padded = math.ceil(count / w) * w
+        place = (torch.arange(padded, device=device).view(-1, w) + s) % padded
+        places.append(place.clamp(max=count - 1))
+        parts.append(torch.where(place >= count, 2, torch.zeros_like(place) if ring else (place < s).long()))
+    cells, part = _together(places, lattice.counts), _together(parts, (3,) * len(window))
+    missing = torch.stack([part // 3**axis % 3 == 2 for axis in range(len(window))]).any(dim=0)
+    whole = all(
+        count % w == 0 and (ring or s == 0)
+        for count, w, s, ring in zip(lattice.counts, window, shift, lattice.periodic, strict=True)
+    )
+    seen = None if whole else part[:, :, None] == part[:, None, :]
+    offsets = Lattice(window, (False,) * len(window)).offsets(device)
+    for axis, (count, ring) in enumerate(zip(lattice.counts, lattice.periodic, strict=True)):
+        if ring:  # a window as long as the ring: the shorter way round
+            offsets[..., axis] = (offsets[..., axis] + count // 2) % count - count // 2
+    return Groups(cells, cells, _inverse(cells, missing, lattice.size), offsets, seen)
 
 
-def halo_places(
-    lattice: Lattice, padded: tuple[int, ...], tile: tuple[int, ...], radius: int, device: torch.device
-) -> tuple[list[Int[Tensor, "_tile _key"]], Bool[Tensor, "group key"]]:
-    """Along each axis the cells that a tile and its halo cover; and which keys of each tile exist."""
-    places, exist = [], []
-    for count, n, t, ring in zip(lattice.counts, padded, tile, lattice.periodic, strict=True):
-        start = torch.arange(0, n, t, device=device)
-        place = start[:, None] + torch.arange(-radius, t + radius, device=device)
-        places.append(place % count if ring else place.clamp(0, count - 1))
+@constant
+def tiles(lattice: Lattice, radius: int, device: torch.device) -> Groups | None:
+    """Tiles of cells that look at all cells within `radius`; None where the full score matrix is no more work."""
+    tile = best_tile(lattice, radius)
+    if tile is None:
+        return None
+    inside, around, beyond, there = [], [], [], []
+    for count, t, ring in zip(lattice.counts, tile, lattice.periodic, strict=True):
+        start = torch.arange(0, count, t, device=device)[:, None]
+        place, key = start + torch.arange(t, device=device), start + torch.arange(-radius, t + radius, device=device)
+        inside.append(place.clamp(max=count - 1))
+        around.append(key % count if ring else key.clamp(0, count - 1))
+        beyond.append((place >= count).long())
         # past the end of a ring that the tiles do not divide, only the halo of the last real cell is asked for
-        exist.append((place < count + radius) if ring else (place >= 0) & (place < count))
-    there = exist[0]
-    for along in exist[1:]:
-        there = (there[:, None, :, None] & along[None, :, None, :]).flatten(2).flatten(0, 1)
-    return places, there
+        there.append(((key >= count + radius) if ring else (key < 0) | (key >= count)).long())
+    dim = len(tile)
+    queries, keys = _together(inside, lattice.counts), _together(around, lattice.counts)
+    inner, outer = (
+        Lattice(size, (False,) * dim).positions(device) for size in (tile, tuple(t + 2 * radius for t in tile))
+    )
+    offsets = outer[None, :, :] - radius - inner[:, None, :]
+    seen = (offsets.abs().amax(dim=-1) <= radius) & (_together(there, (2,) * dim) == 0)[:, None, :]
+    # a query beyond the domain may look at anything: it is cut off afterwards, and must not be nan
+    seen = seen | ~seen.any(dim=-1, keepdim=True)
+    back = _inverse(queries, _together(beyond, (2,) * dim) > 0, lattice.size)
+    return Groups(queries, keys, back, offsets, seen)
 
 
-def gather_halo(
-    u: Shaped[Tensor, "batch head cell feature"],
-    counts: tuple[int, ...],
-    places: list[Int[Tensor, "_tile _key"]],
-) -> Shaped[Tensor, "batch group_head key feature"]:
-    """The cells at `places`, grouped like the tiles."""
-    dim = len(counts)
-    v = u.unflatten(2, counts)
-    for axis, place in enumerate(places):
-        v = v.index_select(2 + axis, place.flatten())
-    pairs = [part for place in places for part in place.shape]
-    v = v.reshape(*u.shape[:2], *pairs, u.shape[-1])
-    outer, inner = [2 + 2 * a for a in range(dim)], [3 + 2 * a for a in range(dim)]
-    v = v.permute(0, *outer, 1, *inner, v.ndim - 1)
-    return v.reshape(u.shape[0], math.prod([p.shape[0] for p in places]) * u.shape[1], -1, u.shape[-1])
+def mask_of(
+    seen: Bool[Tensor, "group query key"] | None,
+    values: Float[Tensor, "head query key"] | None,
+    q: Shaped[Tensor, "batch head cell feature"],
+) -> Float[Tensor, "#batch_group #head query key"] | None:
+    """What is added to the scores of all groups of all samples: a bias, and minus infinity where nothing is seen."""
+    if seen is None:
+        return None if values is None else values[None].to(q.dtype)
+    shown = torch.zeros((), device=q.device) if values is None else values
+    return torch.where(seen[:, None], shown, -torch.inf).to(q.dtype).repeat(len(q), 1, 1, 1)
+
+
+def _together(axes: Sequence[Int[Tensor, "_group _inner"]], sizes: Sequence[int]) -> Int[Tensor, "group inner"]:
+    """Numbers along each axis as one number, the last axis counting fastest."""
+    number = axes[0]
+    for along, size in zip(axes[1:], sizes[1:], strict=True):
+        number = (number[:, None, :, None] * size + along[None, :, None, :]).flatten(2).flatten(0, 1)
+    return number
+
+
+def _inverse(
+    cells: Int[Tensor, "group inner"], missing: Bool[Tensor, "group inner"], size: int
+) -> Int[Tensor, " cell"]:
+    """Where each cell is found; the places that are missing are none."""
+    return torch.where(missing, size, cells).flatten().argsort()[:size]
 
 
 def best_tile(lattice: Lattice, radius: int) -> tuple[int, ...] | None:
@@ -102,11 +135,10 @@ def best_tile(lattice: Lattice, radius: int) -> tuple[int, ...] | None:
     if any(ring and 2 * radius + 1 > n for n, ring in zip(lattice.counts, lattice.periodic, strict=True)):
         return None
     best, least = None, float(lattice.size**2)
-    for side in range(1, max(lattice.counts) + 1):
-        tile = tuple(min(side, n) for n in lattice.counts)
-        tiles = math.prod([math.ceil(n / t) for n, t in zip(lattice.counts, tile, strict=True)])
+    for tile in product(*([side for side in SIDES if side < n] + [n] for n in lattice.counts)):
+        number = math.prod([math.ceil(n / t) for n, t in zip(lattice.counts, tile, strict=True)])
         keys = math.prod([t + 2 * radius for t in tile])
-        work = float(tiles * keys * (math.prod(tile) + COPY))
+        work = float(number * keys * (math.prod(tile) + COPY))
         if work < least:
             best, least = tile, work
     return best
