@@ -10,7 +10,7 @@ from mondrian.training.module import OperatorTraining
 from mondrian.training.normalisation import fit_scales
 from mondrian.training.optimiser import AdamW
 from mondrian.training.run import Run
-from mondrian.training.train import train
+from mondrian.training.train import train, train_model
 from mondrian.training.unroll import Unroll
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "Unroll",
     "fit_scales",
     "train",
+    "train_model",
 ]

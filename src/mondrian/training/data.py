@@ -47,7 +47,7 @@ class OperatorData(LightningDataModule):
         same_grid({"train": self.train.source, "valid": self.valid.source}, points=False)
         self.symmetries = symmetries_of(self.train, augment, allowed=symmetries, parity=parity)
         out = len(self.train.out_channels) // applications
-        self.train_window = splits.window
+        self.window = splits.window
         self.in_names, self.out_names = self.train.in_channels, self.train.out_channels[:out]
 
     def train_dataloader(self) -> ResumableLoader:

@@ -75,6 +75,22 @@ def whole(config: DictConfig, key: str, *, least: int = 1) -> int:
     return value
 
 
+def flag(config: DictConfig, key: str) -> bool:
+    """A yes or no of the configuration."""
+    value = OmegaConf.select(config, key)
+    if not isinstance(value, bool):
+        raise ValueError(f"{key}={value} must be true or false")
+    return value
+
+
+def number(config: DictConfig, key: str) -> float:
+    """A number of the configuration."""
+    value = OmegaConf.select(config, key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{key}={value} must be a number")
+    return float(value)
+
+
 def words_of(config: DictConfig, key: str) -> tuple[str, ...]:
     """A list of words of the configuration."""
     value = OmegaConf.select(config, key)

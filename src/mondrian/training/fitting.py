@@ -1,0 +1,68 @@
+"""Models and scales that fit a data set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from mondrian.artefact import ModelSpec
+from mondrian.grid import Grid
+from mondrian.surrogate import SurrogateSpec
+from mondrian.training.data import OperatorData
+from mondrian.training.normalisation import fit_scales
+from mondrian.training.settings import words_of
+
+
+def surrogate_spec(config: DictConfig, model: ModelSpec, data: OperatorData, *, progress: bool) -> SurrogateSpec:
+    """A model with the box of the data set and scales fitted to its training part."""
+    box = replace(data.train.grid, points=())
+    in_scales, out_scales = fit_scales(
+        data.train, method=str(config.normalise), log=words_of(config, "data.log"), progress=progress
+    )
+    return SurrogateSpec(
+        model=replace(model, grid=box),  # type: ignore[call-arg]
+        in_names=data.in_names,
+        out_names=data.out_names,
+        in_scales=in_scales,
+        out_scales=out_scales[: len(data.out_names)],
+        window=data.window,
+    )
+
+
+def model_spec(config: DictConfig, data: OperatorData) -> ModelSpec:
+    """The model of a configuration, fitted to the data where it leaves something open: channels, box, subdomains."""
+    model = config.model.copy()
+    OmegaConf.set_struct(model, False)
+    for key, names in {"in_channels": data.in_names, "out_channels": data.out_names}.items():
+        if OmegaConf.is_missing(model, key):
+            model[key] = len(names)
+    grid = data.train.grid
+    model.grid = {"_target_": "mondrian.Grid", "extent": grid.extent, "periodic": grid.periodic, "origin": grid.origin}
+    if "subdomains" in model and (OmegaConf.is_missing(model, "subdomains") or model.subdomains is None):
+        model.subdomains = default_subdomains(grid)
+    with torch.device("meta"):
+        spec: ModelSpec = instantiate(model, _convert_="all").spec
+    return spec
+
+
+def check_channels(model: ModelSpec, data: OperatorData) -> None:
+    """Refuse a model that has other channels than the data."""
+    for key, names in {"in_channels": data.in_names, "out_channels": data.out_names}.items():
+        if getattr(model, key) != len(names):
+            raise ValueError(f"model.{key}={getattr(model, key)}; the data set has {len(names)}: {', '.join(names)}")
+
+
+def default_subdomains(grid: Grid) -> list[int]:
+    """At most eight along each axis, such that the cuts divide the points and leave four or more in each.
+
+    >>> default_subdomains(Grid(extent=(1.0, 1.0, 1.0), points=(64, 30, 16)))
+    [8, 6, 4]
+    """
+    counts = []
+    for points in grid.points:
+        fitting = [count for count in range(1, 9) if points % count == 0 and points // count >= min(4, points)]
+        counts.append(fitting[-1])
+    return counts

@@ -1,0 +1,47 @@
+"""What `run.json` says of a run, and what a run that goes on may have changed."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from mondrian.data.splits import Splits
+from mondrian.surrogate import Surrogate
+from mondrian.training.run import Run
+
+# What a resumed run may have other than the run that it goes on with: none of these changes what a step does.
+FREE = ("resume", "run", "trainer", "max_steps", "checkpoint_every", "validate_every", "log_every", "workers", "wandb")
+
+
+def facts_of(config: DictConfig, words: Sequence[str], splits: Splits, surrogate: Surrogate) -> dict[str, Any]:
+    """The content of `run.json`."""
+    return {
+        "name": str(config.run).removeprefix("runs/"),
+        "words": [word for word in words if not word.startswith("resume=")],
+        "parameters": sum(parameter.numel() for parameter in surrogate.parameters()),
+        "versions": {name: version(name) for name in ("mondrian", "torch", "lightning", "numpy")}
+        | {"python": platform.python_version()},
+        "machine": {"processor": platform.machine(), "cores": len(os.sched_getaffinity(0))},
+        "data": splits.to_json(),
+        "surrogate": surrogate.spec.to_json(),
+        "config": OmegaConf.to_container(config, resolve=True),
+    }
+
+
+def joined(former: Sequence[str], words: Sequence[str]) -> list[str]:
+    """The words of a run, with newer ones in the place of those that set the same."""
+    return list({word.partition("=")[0]: word for word in (*former, *words)}.values())
+
+
+def refuse_changes(run: Run, config: DictConfig) -> None:
+    """A run that goes on is the same run."""
+    given: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    for key, stored in run.config.items():
+        same = given.get(key) == stored
+        if not same and key not in (*FREE, "optimizer"):
+            raise ValueError(f"{key} was {stored} when {run.folder} began; a run cannot go on with {given.get(key)}")

@@ -1,0 +1,89 @@
+"""Lightning's trainer as our runs use it."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from omegaconf import DictConfig, OmegaConf
+
+from mondrian.training.checkpoints import AtomicCheckpoints, Checkpoints
+from mondrian.training.guards import FiniteLoss, GracefulStop
+from mondrian.training.history import HistoryFile, Recorder
+from mondrian.training.optimiser import AdamW
+from mondrian.training.run import Run
+from mondrian.training.settings import spec_of, whole
+
+
+def trainer_of(config: DictConfig, run: Run, *, progress: bool) -> Trainer:
+    """The trainer of a run: its loggers, checkpoints and guards."""
+    settings: dict[str, Any] = OmegaConf.to_container(config.trainer, resolve=True)  # type: ignore[assignment]
+    settings.pop("compile")
+    batch_size, log_every = whole(config, "batch_size"), whole(config, "log_every")
+    validate_every = validation_interval(config)
+    checkpoints = Checkpoints(run, every=whole(config, "checkpoint_every"), validate_every=validate_every)
+    clip = spec_of(config, "optimizer", AdamW).clip
+    loggers: list[Logger] = [TensorBoardLogger(run.folder, name="tensorboard", version="")]
+    if config.wandb is not None:
+        loggers.append(_wandb(config, run))
+    arguments: dict[str, Any] = dict(
+        max_steps=whole(config, "max_steps"),
+        val_check_interval=validate_every * config.trainer.accumulate_grad_batches,
+        check_val_every_n_epoch=None,
+        gradient_clip_val=clip or None,
+        logger=loggers,
+        callbacks=[
+            FiniteLoss(every=log_every),
+            Recorder(HistoryFile(run.history_file), batch_size=batch_size, every=log_every, progress=progress),
+            checkpoints,
+            GracefulStop(checkpoints),
+        ],
+        plugins=[AtomicCheckpoints()],
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    try:
+        return Trainer(**arguments, **settings)
+    except (TypeError, MisconfigurationException) as error:
+        raise ValueError(f"trainer={settings}: {error}") from error
+
+
+def validation_interval(config: DictConfig) -> int:
+    """Steps between validations."""
+    return min(whole(config, "validate_every"), whole(config, "max_steps"))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without Lightning's advice: what it says about loaders and precision is settled here."""
+    logger = logging.getLogger("lightning.pytorch")
+    former = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning")
+            yield
+    finally:
+        logger.setLevel(former)
+
+
+def _wandb(config: DictConfig, run: Run) -> Logger:
+    try:
+        from lightning.pytorch.loggers import WandbLogger
+
+        return WandbLogger(
+            project=str(config.wandb), save_dir=str(run.folder), name=str(run.folder), id=run.folder.name
+        )
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"wandb={config.wandb} needs the extra `tracking`: pip install 'mondrian[tracking]'"
+        ) from error
