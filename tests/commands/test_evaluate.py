@@ -15,8 +15,8 @@ from mondrian.cli import main
 from mondrian.commands.evaluate import Settings, read
 from mondrian.data import Splits, WellFiles, Window
 from mondrian.evaluation import Evaluation
+from mondrian.run import Run
 from mondrian.surrogate import Scale, SurrogateSpec
-from mondrian.training.run import Run
 
 WINDOW = Window(input=("u", "gamma"), target=("u",))
 

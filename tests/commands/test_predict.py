@@ -14,8 +14,8 @@ from mondrian.commands import predict
 from mondrian.data.generate import generate, plan
 from mondrian.data.problems import AllenCahn
 from mondrian.data.sources import WellFiles
+from mondrian.run import Run
 from mondrian.surrogate import Scale, Surrogate, SurrogateSpec
-from mondrian.training.run import Run
 
 NAMES = ("u[0]", "gamma")
 

@@ -38,8 +38,8 @@ from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
 from mondrian.evaluation import evaluate
 from mondrian.evaluation.tables import size
+from mondrian.run import Run
 from mondrian.surrogate import Surrogate
-from mondrian.training.run import Run
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mondrian.training.run import Run
+from mondrian.run import Run
 
 
 def run(arguments: list[str]) -> None:

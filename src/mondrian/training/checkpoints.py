@@ -18,8 +18,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.plugins import TorchCheckpointIO
 
 from mondrian.files import write_atomically
+from mondrian.run import Run
 from mondrian.surrogate import Surrogate
-from mondrian.training.run import Run
 
 _NAME = re.compile(r"step_(\d+)_([0-9a-f]{16})\.ckpt")
 KEEP = 2

@@ -11,8 +11,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.data.splits import Splits
+from mondrian.run import Run
 from mondrian.surrogate import Surrogate
-from mondrian.training.run import Run
 
 # What a resumed run may have other than the run that it goes on with: none of these changes what a step does.
 FREE = ("resume", "run", "trainer", "max_steps", "checkpoint_every", "validate_every", "log_every", "workers", "wandb")

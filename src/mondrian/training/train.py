@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from mondrian.artefact import ModelSpec
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
+from mondrian.run import Run
 from mondrian.spec import Spec
 from mondrian.surrogate import SurrogateSpec
 from mondrian.training.checkpoints import newest
@@ -20,7 +21,6 @@ from mondrian.training.fitting import check_channels, model_spec, surrogate_spec
 from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
 from mondrian.training.record import facts_of, joined, refuse_changes
-from mondrian.training.run import Run
 from mondrian.training.settings import configure, flag, number, spec_of, splits_of, whole, words_of
 from mondrian.training.trainer import quiet, trainer_of, validation_interval
 from mondrian.training.unroll import Unroll

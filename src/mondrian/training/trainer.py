@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
 
+from mondrian.run import Run
 from mondrian.training.checkpoints import AtomicCheckpoints, Checkpoints
 from mondrian.training.guards import FiniteLoss, GracefulStop
 from mondrian.training.history import HistoryFile, Recorder
 from mondrian.training.optimiser import AdamW
-from mondrian.training.run import Run
 from mondrian.training.settings import spec_of, whole
 
 
@@ -32,25 +32,25 @@ def trainer_of(config: DictConfig, run: Run, *, progress: bool) -> Trainer:
     loggers: list[Logger] = [TensorBoardLogger(run.folder, name="tensorboard", version="")]
     if config.wandb is not None:
         loggers.append(_wandb(config, run))
-    arguments: dict[str, Any] = dict(
-        max_steps=whole(config, "max_steps"),
-        val_check_interval=validate_every * config.trainer.accumulate_grad_batches,
-        check_val_every_n_epoch=None,
-        gradient_clip_val=clip or None,
-        logger=loggers,
-        callbacks=[
+    arguments: dict[str, Any] = {
+        "max_steps": whole(config, "max_steps"),
+        "val_check_interval": validate_every * config.trainer.accumulate_grad_batches,
+        "check_val_every_n_epoch": None,
+        "gradient_clip_val": clip or None,
+        "logger": loggers,
+        "callbacks": [
             FiniteLoss(every=log_every),
             Recorder(HistoryFile(run.history_file), batch_size=batch_size, every=log_every, progress=progress),
             checkpoints,
             GracefulStop(checkpoints),
         ],
-        plugins=[AtomicCheckpoints()],
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+        "plugins": [AtomicCheckpoints()],
+        "num_sanity_val_steps": 0,
+        "use_distributed_sampler": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
     try:
         return Trainer(**arguments, **settings)
     except (TypeError, MisconfigurationException) as error:
