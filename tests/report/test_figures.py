@@ -14,7 +14,7 @@ from mondrian.report.curves import best, draw_histories, draw_history, logged
 from mondrian.report.errors import draw_errors, of_one_run
 from mondrian.report.fields import constants, draw_fields, varying_inputs
 from mondrian.report.planes import CUTS, ERROR, ONE_SIGNED, SIGNED, Limits, plane
-from mondrian.report.results import Fields, Metrics
+from mondrian.report.results import Estimate, Fields, Metrics
 from mondrian.report.rollouts import draw_rollouts, draw_strip, picked
 from mondrian.report.spectra import draw_spectra
 from mondrian.report.style import Picture
@@ -205,6 +205,14 @@ def test_errors_stand_beside_those_of_simple_forecasts(tmp_path: Path) -> None:
     ends = [segment[:, 1].tolist() for segment in bars.get_segments()]
     np.testing.assert_allclose(ends, [[0.9 * 0.0123, 1.1 * 0.0123], [0.9 * 0.0246, 1.1 * 0.0246]])
     assert absolute.get_yscale() == relative.get_yscale() == "log"
+
+
+def test_errors_that_hardly_differ_look_alike() -> None:
+    errors = {(n,): {"mae": Estimate(value, value, value)} for n, value in ((8, 0.1), (16, 0.101))}
+    (ax,) = draw_errors({"model": errors}).axes
+    low, high = ax.get_ylim()
+    assert high / low == pytest.approx(1.25**2)
+    assert low < 0.1 < 0.101 < high
 
 
 def test_rollouts_show_errors_and_correlation_against_time(tmp_path: Path) -> None:

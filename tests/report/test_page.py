@@ -14,7 +14,7 @@ from mondrian.report import write_report
 from mondrian.report.results import Fields, Metrics
 from mondrian.report.summary import settings, summary
 from mondrian.report.tables import Column, comparison_table
-from mondrian.training.run import Run
+from mondrian.run import Run
 from tests.report.synthetic import estimate, make_run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}

@@ -14,7 +14,7 @@ from mondrian.report.comparison import of_runs
 from mondrian.report.page import Chapter, page
 from mondrian.report.results import Metrics
 from mondrian.report.summary import labels, settings, slug, summary
-from mondrian.training.run import Run
+from mondrian.run import Run
 
 __all__ = ["write_report"]
 

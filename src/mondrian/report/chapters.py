@@ -13,7 +13,7 @@ from mondrian.report.rollouts import draw_rollouts, draw_strip
 from mondrian.report.spectra import draw_spectra
 from mondrian.report.style import Picture
 from mondrian.report.tables import Column, comparison_table, errors_table
-from mondrian.training.run import Run
+from mondrian.run import Run
 
 AGAINST_TIME = "error against time with bootstrap intervals; dotted where the correlation is lost."
 MOST_PICTURES = 8  # of samples, and of rollouts: a page stays a few megabytes
@@ -80,7 +80,8 @@ def _fields(fields: Fields, metrics: Metrics, prefix: str) -> Section:
 def _legend(fields: Fields) -> str:
     counts = f"Thin lines are the cuts between {size(fields.subdomains)} subdomains. " if fields.subdomains else ""
     slices = "The middle slice of the box is shown. " if fields.grid.dim == 3 else ""
-    return f"{counts}{slices}Truth and prediction share their colours, and each column those of all its rows."
+    colours = "Truth and prediction share their colours, and each column those of all its rows."
+    return f"{counts}{slices}{colours if fields.grid.dim > 1 else ''}".strip()
 
 
 def _of(count: int) -> str:
@@ -92,10 +93,9 @@ def _errors(metrics: Metrics, prefix: str) -> Section:
         return Section("Error by resolution")
     samples = ", ".join(f"{entry.samples:,} at {size(entry.points)}" for entry in metrics.one_step)
     note = f"Means over {metrics.simulations:,} test simulations with bootstrap intervals; samples: {samples}."
-    caption = (
-        "The model beside two forecasts that know nothing: that nothing changes, and the mean of the training data."
-    )
     series = of_one_run(metrics)
+    others = " and ".join(f"“{label}”" for label in series if label != "model")
+    caption = f"The model beside forecasts that know nothing: {others}." if others else "Errors of the model."
     picture = Picture.of(draw_errors(series), name=f"{prefix}errors", label="Error by resolution", caption=caption)
     return Section("Error by resolution", note, errors_table(metrics), (picture,))
 

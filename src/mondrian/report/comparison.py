@@ -13,7 +13,7 @@ from mondrian.report.rollouts import draw_rollouts
 from mondrian.report.style import Picture, colours
 from mondrian.report.summary import parameters
 from mondrian.report.tables import Column, comparison_columns, comparison_table
-from mondrian.training.run import Run
+from mondrian.run import Run
 
 
 def of_runs(names: Sequence[str], runs: Sequence[Run], evaluations: Sequence[Metrics | None]) -> list[Section]:

@@ -45,7 +45,8 @@ def draw_history(history: History) -> Figure:
         for name, (label, colour) in _LOSSES.items():
             _draw_loss(above, *logged(history, name, against), label=label, colour=colour)
         _mark_best(above, *logged(history, "valid_loss", against))
-        below.plot(*logged(history, "learning_rate", against), color=FAINT)
+        places, rates = logged(history, "learning_rate", against)
+        below.plot(places, rates, color=FAINT, marker="o" if len(rates) < 3 else "", markersize=2.5)
         below.set_xlabel("step" if against == "step" else "time / s")
         for ax in (above, below):
             grid_lines(ax)
@@ -80,7 +81,7 @@ def _draw_loss(ax: Axes, places: np.ndarray, values: np.ndarray, *, label: str, 
         ax.plot(places, values, color=colour, alpha=0.3, linewidth=0.7, label="_training, each logged step")
         values = _smoothed(values, max(5, len(values) // 50))
     if len(values):
-        marker = "o" if label == "validation" else ""
+        marker = "o" if label == "validation" or len(values) < 3 else ""
         ax.plot(places, values, color=colour, label=label, marker=marker, markersize=2.5)
 
 

@@ -65,6 +65,10 @@ def draw_errors(series: Mapping[str, Errors], palette: Mapping[str, str] | None 
         ax.set_xlim(-0.5, len(resolutions) - 0.5)
         grid_lines(ax)
         logarithmic([ax])
+        low, high = ax.get_ylim()
+        if low > 0 and high < 1.5 * low:  # errors that differ by a percent must not look far apart
+            middle = float(np.sqrt(low * high))
+            ax.set_ylim(middle / 1.25, middle * 1.25)
     for ax in panels[len(names) :]:
         ax.set_visible(False)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(series)))

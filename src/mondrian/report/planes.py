@@ -94,7 +94,7 @@ def draw_cuts(ax: Axes, grid: Grid, subdomains: Sequence[int], *, colour: str = 
     for (line, axis), count in zip(directions, subdomains, strict=False):
         for cut in range(1, count):
             place = grid.origin[axis] + grid.extent[axis] * cut / count
-            line(place, color=colour, alpha=0.45, linewidth=0.4, label=CUTS)
+            line(place, color=colour, alpha=0.4, linewidth=0.4, label=CUTS)
 
 
 def bar(

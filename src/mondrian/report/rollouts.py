@@ -70,7 +70,7 @@ def draw_rollouts(series: Mapping[str, Rollout], palette: Mapping[str, str] | No
         ax.set_title(name, loc="left")
         ax.set_xlabel("time")
         grid_lines(ax)
-    panels[0].set_ylim(bottom=0)
+    panels[0].set_ylim(0, 1.05 * panels[0].dataLim.ymax if panels[0].dataLim.ymax > 0 else 1)
     panels[1].set_ylim(top=1.02)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(series)))
     return figure

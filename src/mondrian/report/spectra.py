@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from mondrian.report.results import Spectrum
 from mondrian.report.style import COLOURS, INK, grid_lines, logarithmic, new_figure, styled
 
-_LINES = {"truth": (INK, "-"), "prediction": (COLOURS[1], "--"), "error": (COLOURS[0], "-")}
+# The later the thinner: the error of a model that predicts nothing is the truth, and both are seen.
+_LINES = {"truth": (INK, "-", 2.2), "prediction": (COLOURS[1], "--", 1.5), "error": (COLOURS[0], "-", 1.0)}
 
 
 @styled
@@ -24,9 +25,10 @@ def draw_spectra(spectra: Mapping[str, Spectrum]) -> Figure:
     for column, (label, spectrum) in enumerate(spectra.items()):
         above, below = panels[0][column], panels[-1][column]
         positive = spectrum.wavenumber > 0  # the mean has no place on a logarithmic axis
-        for name, (colour, dashes) in _LINES.items():
+        for name, (colour, dashes, thickness) in _LINES.items():
             values = getattr(spectrum, name)
-            above.plot(spectrum.wavenumber[positive], values[positive], dashes, color=colour, label=name)
+            x, y = spectrum.wavenumber[positive], values[positive]
+            above.plot(x, y, dashes, color=colour, linewidth=thickness, label=name)
         above.set_title(label)
         if rows > 1:
             _draw_bands(below, spectrum)

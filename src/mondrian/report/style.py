@@ -84,7 +84,7 @@ def logarithmic(axes: Iterable[Axes], *, decades: int = 12) -> None:
     for ax in axes:
         ax.set_yscale("log")
         if values.max() < 100 * values.min():  # few powers of ten to label: others as well
-            near = values.max() < 5 * values.min()
+            near = values.max() < 8 * values.min()
             ax.yaxis.set_major_locator(MaxNLocator(5) if near else LogLocator(subs=(1, 2, 5)))
             ax.yaxis.set_minor_locator(NullLocator())
             ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))

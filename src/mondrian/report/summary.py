@@ -11,13 +11,13 @@ import numpy as np
 
 from mondrian.report.curves import best, logged
 from mondrian.report.results import Metrics
-from mondrian.training.run import Run
+from mondrian.run import Run
 
 
 def summary(run: Run, metrics: Metrics | None) -> dict[str, str]:
     """Model, size, data, steps, best validation loss and speed, as far as they are known."""
     history = run.history()
-    steps, least = logged(history, "train_loss")[0], best(history)
+    steps, least = logged(history, "step")[0], best(history)
     speeds = logged(history, "samples_per_second")[1]
     size = parameters(run)
     found = {
@@ -49,10 +49,9 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 
 def settings(run: Run) -> dict[str, dict[str, str]]:
-    """Overrides, the whole configuration by dotted names, and the versions of what it ran on."""
-    facts = run.facts
-    parts = {name: facts.get(name) for name in ("overrides", "config", "data", "versions")}
-    found = {name: dict(_flat(part)) for name, part in parts.items() if part}
+    """All of `run.json` by dotted names: the words of the command, the configuration, data set, versions."""
+    parts = {name: part for name, part in run.facts.items() if name not in ("name", "parameters") and part}
+    found = {name: dict(_flat(part)) for name, part in parts.items()}
     return {"folder": {"": Path(run.folder).as_posix()}, **found}
 
 
