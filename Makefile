@@ -24,9 +24,9 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m 'not compiled' --jaxtyping-packages=mondrian,beartype.beartype
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m compiled
 
-# A small model from nothing: data, training, error at three resolutions, a picture in runs/allen_cahn.
+# A small model from nothing: data, training, error at three resolutions, a report in runs/demo.
 demo: $(STAMP)
-	$(BIN)/python examples/allen_cahn.py
+	$(BIN)/mondrian demo
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.core

@@ -56,7 +56,7 @@ def test_overrides(arguments: list[str], check) -> None:
     ("arguments", "message"),
     [
         ([], "path is missing"),
-        (["path=p", "scale=huge"], "scale=huge is not known; needed one of cpu, paper, smoke"),
+        (["path=p", "scale=huge"], "scale=huge is not known; needed one of cpu, demo, paper, smoke"),
         (
             ["path=p", "data=burgers"],
             "data=burgers cannot be generated; needed one of allen_cahn, navier_stokes",

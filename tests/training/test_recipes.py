@@ -1,0 +1,43 @@
+"""Every kind of model in every command: trained, validated, saved, evaluated at resolutions that it was not trained at."""
+
+from pathlib import Path
+
+import pytest
+
+from mondrian.evaluation import evaluate
+from mondrian.training.train import train_config
+
+OURS = ("vit_sepmo", "vit_mo", "swin_interpolating", "nbr_low_rank")
+BASELINES = ("fno", "ffno", "gt", "factformer", "factformer_updown", "fano")
+SHORT = ("model.hidden_channels=16", "model.n_layers=1", "max_steps=2", "batch_size=2", "validate_every=2")
+
+
+def words(experiment: str) -> list[str]:
+    kind = experiment.split("/")[1]
+    extra = {
+        "factformer_updown": ["model.resolution=[16,16]"],
+        "fno": ["model.modes=[4,4]"],
+        "ffno": ["model.modes=[4,4]"],
+        "swin_interpolating": ["model.subdomains=[4,4]", "model.window=[2,2]", "model.shift=[1,1]"],
+        "vit_sepmo": ["model.subdomains=[4,4]"],
+        "vit_mo": ["model.subdomains=[4,4]"],
+        "nbr_low_rank": ["model.subdomains=[4,4]", "model.radius=1"],
+    }
+    return [f"experiment={experiment}", *SHORT, *extra.get(kind, [])]
+
+
+@pytest.mark.parametrize("name", (*OURS, *BASELINES))
+def test_a_model_of_allen_cahn_is_trained_and_evaluated(name: str, allen_cahn: Path, tmp_path: Path) -> None:
+    run = train_config([*words(f"allen_cahn/{name}"), f"data.path={allen_cahn}", f"run={tmp_path / 'run'}"])
+    found = evaluate(run.surrogate(), run.data())
+    resolutions = [(16, 16)] if name == "factformer_updown" else [(16, 16), (32, 32)]
+    assert [entry.points for entry in found.one_step] == resolutions
+    assert all(0 < entry.model["mae"].mean < 10 for entry in found.one_step)
+
+
+@pytest.mark.parametrize("name", (*OURS, *BASELINES))
+def test_a_model_of_navier_stokes_is_trained_and_rolled_out(name: str, navier_stokes: Path, tmp_path: Path) -> None:
+    run = train_config([*words(f"navier_stokes/{name}"), f"data.path={navier_stokes}", f"run={tmp_path / 'run'}"])
+    found = evaluate(run.surrogate(), run.data())
+    assert [entry.points for entry in found.rollout] == [(16, 16)]
+    assert len(found.rollout[0].mae) == 4
