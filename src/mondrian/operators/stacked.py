@@ -54,7 +54,7 @@ class StackedMix(torch.autograd.Function):
         v, kernels, matrix, constant = ctx.saved_tensors
         if torch.is_grad_enabled():  # second derivatives are wanted
             return differentiable_gradients(_plain, (v, kernels, matrix, constant), ctx.needs_input_grad, slope)
-        to_v, to_kernels, to_matrix = v.new_empty(v.shape), torch.zeros_like(kernels), torch.zeros_like(matrix)
+        to_v, to_kernels, to_matrix = (part.new_zeros(part.shape) for part in (v, kernels, matrix))
         back, kernels_back = matrix.mT.contiguous(), kernels.mT.contiguous()
         for rows in _chunks(v, kernels):
             stack, by_channel = _stack(v[rows], kernels), slope[rows].transpose(0, 1).flatten(1)
@@ -99,7 +99,10 @@ def _used(stack: Tensor, matrix: Tensor) -> Float[Tensor, "stack row_x"]:
 
 
 def _plain(v: Tensor, kernels: Tensor, matrix: Tensor, constant: Tensor) -> Tensor:
-    kernels = kernels.expand(-1, v.shape[1], -1, -1)
-    mixing = matrix.unflatten(1, (-1, v.shape[1]))  # channel_out term channel_in
-    u = torch.einsum("oti,riy,tiyx->rox", mixing[:, : len(kernels)], v, kernels) + constant[..., None]
-    return u if mixing.shape[1] == len(kernels) else u + mixing[:, -1] @ v
+    """The same in one piece, for whoever has to see through it."""
+    source = v.transpose(0, 1)
+    stack = (source @ kernels).flatten(0, 1)  # (term channel_in) row x
+    if len(stack) < matrix.shape[1]:
+        stack = torch.cat([stack, source])
+    mixed = (matrix @ stack.flatten(1)).unflatten(1, v.shape[::2])
+    return mixed.transpose(0, 1) + constant[..., None]
