@@ -45,4 +45,4 @@ def test_each_cell_sees_in_its_group_what_its_pattern_says_and_every_cell_once(p
 
 def test_a_tile_need_not_be_a_square():
     assert best_tile(Lattice((32, 32), (False, False)), 2) == (4, 8)
-    assert best_tile(Lattice((2, 512), (False, False)), 1) == (2, 16)
+    assert best_tile(Lattice((2, 512), (False, False)), 1) == (2, 8)
