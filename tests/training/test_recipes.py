@@ -1,4 +1,4 @@
-"""Every kind of model in every command: trained, validated, saved, evaluated at resolutions that it was not trained at."""
+"""Every kind of model in every command: trained, saved, and evaluated at resolutions that it was not trained at."""
 
 from pathlib import Path
 
