@@ -1,9 +1,10 @@
-"""Settings of the running process."""
+"""The running process: its memory, and its place among others."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Mapping
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's names of two settings, see mallopt(3)
 _LARGEST = 2**31 - 1
@@ -22,3 +23,22 @@ def keep_large_blocks() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(_MMAP_THRESHOLD, _LARGEST)) and bool(mallopt(_TRIM_THRESHOLD, _LARGEST))
+
+
+def rank(environment: Mapping[str, str]) -> tuple[int, int]:
+    """This process under torchrun, Lightning or srun: `(rank, number of ranks)`, otherwise `(0, 1)`.
+
+    Slurm's variables of the job step are read, not those of the job: a batch script that calls a command
+    once, without srun, is one process.
+    """
+    for number, total in (
+        ("RANK", "WORLD_SIZE"),
+        ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+        ("LOCAL_RANK", "WORLD_SIZE"),
+    ):
+        if number in environment and total in environment:
+            if not (environment[number].isdecimal() and environment[total].isdecimal()):
+                got = f"{number}={environment[number]}, {total}={environment[total]}"
+                raise ValueError(f"{got} in the environment must be whole numbers")
+            return int(environment[number]), int(environment[total])
+    return 0, 1

@@ -11,7 +11,6 @@ RUN/report.html       what `mondrian report RUN` shows
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +22,7 @@ import numpy as np
 from mondrian.artefact import from_pretrained
 from mondrian.data.splits import Splits
 from mondrian.files import write_atomically
+from mondrian.history import HistoryFile
 from mondrian.spec import Spec
 from mondrian.surrogate import Surrogate
 
@@ -96,12 +96,7 @@ class Run:
 
     def history(self) -> dict[str, np.ndarray]:
         """The columns of `history.csv`; what was not logged at a step is NaN."""
-        if not self.history_file.exists():
-            return {}
-        with open(self.history_file, newline="") as file:
-            rows = list(csv.DictReader(file))
-        names = rows[0].keys() if rows else ()
-        return {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
+        return HistoryFile(self.history_file).columns()
 
     def write(self, facts: dict[str, Any]) -> None:
         """Write `run.json`."""

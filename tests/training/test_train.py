@@ -12,9 +12,9 @@ import torch
 from omegaconf import DictConfig
 
 from mondrian import files
+from mondrian.history import HistoryFile
 from mondrian.training import Diverged, Run, Stopped
 from mondrian.training.checkpoints import newest, saved
-from mondrian.training.history import HistoryFile
 from mondrian.training.module import OperatorTraining
 from mondrian.training.settings import configure
 from mondrian.training.train import train_config

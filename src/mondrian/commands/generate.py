@@ -51,6 +51,7 @@ from omegaconf import OmegaConf
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
 from mondrian.data.problems import BlockAverage, FourierTruncation, Linear, Problem, Restriction
+from mondrian.process import rank
 from mondrian.spec import Spec
 
 RESTRICTIONS: Mapping[str, type[Restriction]] = {
@@ -125,21 +126,6 @@ def problem(config: Any) -> Problem:
     if not isinstance(found, Problem):
         raise ValueError(f"data.problem={found} cannot be simulated; needed a Problem")
     return found
-
-
-def rank(environment: Mapping[str, str]) -> tuple[int, int]:
-    """This process's share under torchrun or srun: `(rank, number of ranks)`, otherwise `(0, 1)`.
-
-    Slurm's variables of the job step are read, not those of the job: a batch script that calls this command
-    once, without srun, makes everything.
-    """
-    for number, total in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
-        if number in environment and total in environment:
-            if not (environment[number].isdecimal() and environment[total].isdecimal()):
-                got = f"{number}={environment[number]}, {total}={environment[total]}"
-                raise ValueError(f"{got} in the environment must be whole numbers")
-            return int(environment[number]), int(environment[total])
-    return 0, 1
 
 
 def _whole(name: str, value: Any, *, least: int | None = None) -> int:

@@ -38,7 +38,11 @@ Everything is a setting:
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
+
+from mondrian.process import rank
 
 
 def run(arguments: list[str]) -> None:
@@ -46,11 +50,14 @@ def run(arguments: list[str]) -> None:
     from mondrian.training.guards import Stopped  # Lightning takes seconds to import
     from mondrian.training.train import train_config
 
+    speaks = rank(os.environ)[0] == 0  # of several processes the first; Lightning forgets which it was at the end
     try:
         made = train_config(arguments, progress=True)
     except Stopped as stopped:
         print(f"stopped by {stopped}; the same words with resume=true go on from there")
         raise KeyboardInterrupt from stopped
+    if not speaks:
+        return
     best = np.nanmin(made.history()["valid_loss"])
     print(f"best validation loss {best:.4g}, model in {made.artefact}")
     print(f"next: mondrian evaluate {made.folder} && mondrian report {made.folder}")

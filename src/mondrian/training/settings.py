@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -12,8 +14,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from mondrian.data.datasets import Window
 from mondrian.data.generate import generate, plan
+from mondrian.data.manifest import FILE, Manifest
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
+from mondrian.process import rank
 from mondrian.spec import Spec
 
 CHOICES = {"experiment": "custom", "scale": "paper"}
@@ -139,4 +143,8 @@ def _simulate(config: DictConfig, *, progress: bool) -> None:
         points=points,
         shard_size=whole(config, "shard_size"),
     )
-    generate(Path(config.data.path), wanted, progress=progress)
+    folder = Path(config.data.path)
+    if rank(os.environ)[0] == 0:
+        generate(folder, wanted, progress=progress)
+    while not (folder / FILE).exists() or Manifest.load(folder).missing:  # the first process is at it
+        time.sleep(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from omegaconf import DictConfig
 from mondrian.artefact import ModelSpec
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
+from mondrian.process import rank
 from mondrian.run import Run
 from mondrian.spec import Spec
 from mondrian.surrogate import SurrogateSpec
@@ -52,9 +54,10 @@ def train_config(words: Sequence[str], *, progress: bool = False) -> Run:
 def _configure(words: Sequence[str]) -> DictConfig:
     config = configure(words)
     run = Run(Path(str(config.run)))
-    if not run.record.exists():
+    resume = flag(config, "resume")
+    if not run.record.exists() or (not resume and not _is_first()):  # the first process has written it just now
         return config
-    if not flag(config, "resume"):
+    if not resume:
         raise ValueError(f"{run.folder} holds a run already; resume=true goes on with it, run=... starts another")
     return configure(joined(run.facts["words"], words))
 
@@ -102,7 +105,7 @@ def _train(
     module = OperatorTraining(surrogate, loss=loss, optimiser=optimiser, unroll=unroll, seed=seed)
     with quiet():
         trainer = trainer_of(config, run, progress=progress)
-        if not goes_on:
+        if not goes_on and _is_first():
             run.write(facts_of(config, words, splits, surrogate))
         if flag(config, "trainer.compile"):
             surrogate.model.compile()
@@ -114,6 +117,11 @@ def _train(
 
 def _checkpoint(run: Run, config: DictConfig) -> Path | None:
     found = newest(run.checkpoints) if config.resume else None
-    if config.resume and found is None:
+    if config.resume and found is None and _is_first():
         print(f"{run.folder} has no checkpoint yet: training starts from the beginning", file=sys.stderr)
     return found
+
+
+def _is_first() -> bool:
+    """Whether this is the only process of a run, or the first of several: the one that writes."""
+    return rank(os.environ)[0] == 0

@@ -13,11 +13,12 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from omegaconf import DictConfig, OmegaConf
 
+from mondrian.history import HistoryFile
 from mondrian.run import Run
 from mondrian.training.checkpoints import AtomicCheckpoints, Checkpoints
 from mondrian.training.guards import FiniteLoss, GracefulStop
-from mondrian.training.history import HistoryFile, Recorder
 from mondrian.training.optimiser import AdamW
+from mondrian.training.recorder import Recorder
 from mondrian.training.settings import spec_of, whole
 
 

@@ -1,52 +1,17 @@
-"""What happened in training, step by step, in a file that a crash cannot spoil."""
+"""What happens in training, step by step: to the history, to the loggers, and on the screen."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import time
-from pathlib import Path
 from typing import Any
 
+import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from tqdm import tqdm
 
-from mondrian.files import write_atomically
-
-COLUMNS = (
-    "step", "samples", "seconds", "train_loss", "learning_rate", "samples_per_second", "valid_loss", "valid_mae",
-)  # fmt: skip
-
-
-class HistoryFile:
-    """Rows of `COLUMNS`, appended one by one. A row that was cut off by a crash is dropped by the next `keep`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def keep(self, last_step: int) -> None:
-        """Forget what came after a step: the run goes on from there."""
-        rows = [row for row in self.rows() if int(row["step"]) <= last_step]
-        text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_atomically(self.path, text.getvalue().encode())
-
-    def rows(self) -> list[dict[str, str]]:
-        """All rows that are whole."""
-        if not self.path.exists():
-            return []
-        text = self.path.read_text()
-        whole = text[: text.rfind("\n") + 1]
-        return [row for row in csv.DictReader(io.StringIO(whole)) if None not in row.values()]
-
-    def append(self, row: dict[str, Any]) -> None:
-        cells = [f"{row[name]:.9g}" if name in row else "" for name in COLUMNS]
-        with open(self.path, "a") as file:
-            file.write(",".join(cells) + "\n")
+from mondrian.history import HistoryFile
 
 
 class Recorder(Callback):
@@ -116,7 +81,8 @@ class Recorder(Callback):
         self._training_seconds += self._lap()
         steps = self._count / trainer.accumulate_grad_batches
         rate = steps * self.batch_size / max(self._training_seconds, 1e-9)
-        loss = float(self._sum) / max(self._count, 1)
+        mean = torch.as_tensor(self._sum, device=trainer.strategy.root_device) / max(self._count, 1)
+        loss = float(trainer.strategy.reduce(mean, reduce_op="mean"))
         row = {
             "train_loss": loss,
             "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
