@@ -58,6 +58,13 @@ def test_physical_output_is_the_inverse_of_scaled_output(scale: Scale) -> None:
     torch.testing.assert_close(model.physical_output(model.scaled_output(y)), y)
 
 
+def test_half_precision_inside_keeps_a_field_with_an_offset() -> None:
+    z = torch.linspace(-2, 2, 9, dtype=torch.bfloat16).reshape(1, 1, 9)
+    y = surrogate(Scale(shift=300.0)).physical_output(z)
+    assert y.dtype == torch.float32
+    torch.testing.assert_close(y, 300 + z.float())
+
+
 def test_an_artefact_keeps_units_names_and_window(tmp_path: Path) -> None:
     network = vit_no(in_channels=2, out_channels=1, hidden_channels=8, n_layers=1, subdomains=(2, 2))
     window = Window(input=("u", "gamma"), target=("u",))

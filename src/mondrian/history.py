@@ -50,5 +50,8 @@ class HistoryFile:
 
     def append(self, row: dict[str, Any]) -> None:
         cells = [f"{row[name]:.9g}" if name in row else "" for name in COLUMNS]
-        with open(self.path, "a") as file:
-            file.write(",".join(cells) + "\n")
+        try:
+            with open(self.path, "a") as file:
+                file.write(",".join(cells) + "\n")
+        except OSError as error:
+            raise OSError(error.errno, f"cannot write {self.path}: {error.strerror or error}") from error

@@ -42,3 +42,8 @@ def rank(environment: Mapping[str, str]) -> tuple[int, int]:
                 raise ValueError(f"{got} in the environment must be whole numbers")
             return int(environment[number]), int(environment[total])
     return 0, 1
+
+
+def is_first(environment: Mapping[str, str]) -> bool:
+    """Whether this is the only process of a job, or the first of several: the one that writes and speaks."""
+    return rank(environment)[0] == 0 and environment.get("NODE_RANK", "0") == "0"

@@ -114,8 +114,9 @@ class _Scales(nn.Module):
         super().__init__()
         self.trivial = all(scale == Scale() for scale in scales)
         self.logarithms = tuple(channel for channel, scale in enumerate(scales) if scale.log)
-        self.register_buffer("shift", torch.tensor([scale.shift for scale in scales]), persistent=False)
-        self.register_buffer("factor", torch.tensor([scale.factor for scale in scales]), persistent=False)
+        for name in ("shift", "factor"):
+            values = torch.tensor([getattr(scale, name) for scale in scales], dtype=torch.float64)
+            self.register_buffer(name, values, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.trivial:
@@ -126,6 +127,7 @@ class _Scales(nn.Module):
     def inverse(self, z: Tensor) -> Tensor:
         if self.trivial:
             return z
+        z = z.to(torch.promote_types(z.dtype, torch.float32))  # lower precisions cannot hold a field with an offset
         shift, factor = (self._along(z, value) for value in (self.shift, self.factor))
         return self._where_log(z * factor + shift, lambda part: 10**part)
 

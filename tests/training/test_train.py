@@ -1,21 +1,26 @@
 """Whole runs: what a configuration asks for happens, nothing is lost, and bad input is named."""
 
 import csv
-import json
 import math
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from omegaconf import DictConfig
+from lightning.pytorch import Trainer
 
-from mondrian import files
+from mondrian import files, vit_no
+from mondrian.artefact import ModelSpec
+from mondrian.data import Splits
 from mondrian.history import HistoryFile
-from mondrian.training import Diverged, Run, Stopped
+from mondrian.recipes import recipe_names
+from mondrian.training import Diverged, Run, Stopped, train_model
 from mondrian.training.checkpoints import newest, saved
 from mondrian.training.module import OperatorTraining
+from mondrian.training.recorder import Recorder
 from mondrian.training.settings import configure
 from mondrian.training.train import train_config
 
@@ -132,19 +137,33 @@ def test_a_run_that_broke_off_goes_on_to_the_same_end(
     assert (run.artefact / "model.safetensors").read_bytes() == (reference.artefact / "model.safetensors").read_bytes()
 
 
-def test_ctrl_c_saves_and_stops_and_the_run_goes_on_to_the_same_end(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("step", [4, 5])  # after step 4 comes a validation
+def test_a_signal_saves_and_stops_and_the_run_goes_on_to_the_same_end(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, step: int
 ) -> None:
     reference = train_config([*words, f"run={tmp_path / 'reference'}"])
     with monkeypatch.context() as broken:
-        interrupt(broken, 4, lambda: os.kill(os.getpid(), signal.SIGINT))
-        with pytest.raises(Stopped, match="SIGINT at step 5 of 8"):
+        interrupt(broken, step - 1, lambda: os.kill(os.getpid(), number))
+        with pytest.raises(Stopped, match=f"{number.name} at step {step} of 8"):
             train_config(words)
-    assert newest(tmp_path / "run" / "checkpoints").name.startswith("step_00000005")
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert newest(tmp_path / "run" / "checkpoints").name.startswith(f"step_{step:08d}")
     run = train_config([*words, "resume=true"])
     assert same(weights(run), weights(reference))
     assert losses(run) == losses(reference)
+    assert (run.artefact / "model.safetensors").read_bytes() == (reference.artefact / "model.safetensors").read_bytes()
+
+
+def test_signals_are_handled_as_before_once_a_run_has_ended(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    train_config(words)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    interrupt(monkeypatch, 2, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(Stopped):
+        train_config([*words, f"run={tmp_path / 'stopped'}"])
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -169,14 +188,17 @@ def test_a_loss_that_is_no_number_stops_the_run_and_leaves_the_last_good_checkpo
 def test_weights_that_are_no_numbers_are_never_saved(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def spoil(self: OperatorTraining, *_: object) -> None:
-        if self.global_step == 3:
-            next(iter(self.parameters())).data.fill_(math.nan)
+    original = Recorder.on_train_batch_end
 
-    monkeypatch.setattr(OperatorTraining, "on_before_zero_grad", spoil, raising=False)
-    monkeypatch.setattr(OperatorTraining, "on_train_batch_end", spoil, raising=False)
-    with pytest.raises(Diverged, match="at step"):
+    def spoil(self: Recorder, trainer: Trainer, module: OperatorTraining, *rest: object) -> None:
+        original(self, trainer, module, *rest)
+        if trainer.global_step == 3:  # after the loss has been looked at, before the checkpoint
+            next(iter(module.parameters())).data.fill_(math.nan)
+
+    monkeypatch.setattr(Recorder, "on_train_batch_end", spoil)
+    with pytest.raises(Diverged, match="weights are not finite at step 3"):
         train_config([*words, "checkpoint_every=1"])
+    assert [path.name[:13] for path in saved(tmp_path / "run" / "checkpoints")] == ["step_00000002", "step_00000001"]
     for checkpoint in saved(tmp_path / "run" / "checkpoints"):
         assert all(t.isfinite().all() for t in torch.load(checkpoint, weights_only=True)["state_dict"].values())
 
@@ -188,6 +210,11 @@ def test_a_full_disk_names_the_file(words: list[str], monkeypatch: pytest.Monkey
     interrupt(monkeypatch, 2, lambda: monkeypatch.setattr(files.os, "fsync", fsync))
     with pytest.raises(OSError, match=r"cannot write .*step_00000003_[0-9a-f]{16}\.ckpt: No space left on device"):
         train_config(words)
+
+
+def test_a_full_disk_names_the_history_too() -> None:
+    with pytest.raises(OSError, match="cannot write /dev/full: No space left on device"):
+        HistoryFile(Path("/dev/full")).append({"step": 1})
 
 
 def test_a_row_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
@@ -244,7 +271,9 @@ def test_bad_input_is_named(words: list[str], tmp_path: Path) -> None:
     refused(words, "decay=sudden is not known", "optimizer.decay=sudden")
     refused(words, "AdamW has lr='fast'; needed float", "optimizer.lr=fast")
     refused(words, "simulations=100 are wanted; .* has 12", "data.simulations=100")
-    refused(words, "needs 4 steps|need 4 steps", "unroll=3")
+    refused(words, "need 4 steps", "unroll=3")
+    refused(words, r"noise=0\.1 is in units of the fields' deviations", "noise=0.1", "normalise=none")
+    refused(words, "trainer.strategy=fsdp shards the model", "trainer.strategy=fsdp")
     assert not (tmp_path / "run").exists()
 
 
@@ -252,13 +281,64 @@ def test_an_existing_run_is_neither_overwritten_nor_continued_as_another(words: 
     train_config([*words, "max_steps=2"])
     refused(words, "holds a run already; resume=true goes on with it")
     refused(words, "seed was 0 when .* began; a run cannot go on with 1", "resume=true", "seed=1")
+    refused(words, "trainer.accumulate_grad_batches was 1 when", "resume=true", "trainer.accumulate_grad_batches=2")
+    refused(words, "trainer.precision was 32-true when", "resume=true", "trainer.precision=64-true")
     longer = train_config([*words, "resume=true", "max_steps=4"])
     assert longer.history()["step"].max() == 4
 
 
+def test_a_run_that_goes_on_with_another_learning_rate_has_it(words: list[str]) -> None:
+    constant = ["optimizer.decay=none", "optimizer.warmup=0"]
+    train_config([*words, *constant, "max_steps=2", "optimizer.lr=2e-3"])
+    run = train_config(
+        [*words, *constant, "resume=true", "max_steps=4", "optimizer.lr=1e-4", "optimizer.weight_decay=0.5"]
+    )
+    rates = run.history()["learning_rate"]
+    assert rates[~np.isnan(rates)].tolist() == [2e-3, 2e-3, 1e-4, 1e-4]
+    state = torch.load(newest(run.checkpoints), weights_only=True)["optimizer_states"][0]["param_groups"][0]
+    assert state["weight_decay"] == 0.5
+
+
+@pytest.mark.parametrize("extra", [(), ("unroll=2", "pushforward=true"), ("unroll=2",)])
+def test_mixed_precision_trains_every_parameter(navier_stokes: Path, tmp_path: Path, extra: tuple[str, ...]) -> None:
+    words = ["experiment=navier_stokes/vit_sepmo", "scale=smoke", f"data.path={navier_stokes}", "model.n_layers=1",
+             "model.subdomains=[4,4]", "data.steps_out=2", "max_steps=2", "trainer.precision=bf16-mixed"]  # fmt: skip
+    run = train_config([*words, *extra, f"run={tmp_path / 'run'}"])
+    assert np.isfinite(run.history()["train_loss"]).any()
+    torch.manual_seed(0)
+    untrained = run.surrogate().spec.build().state_dict()
+    trained = weights(run)
+    moved = [not torch.equal(trained[f"surrogate.{key}"], value) for key, value in untrained.items()]
+    assert sum(moved) > 0.9 * len(moved)
+
+
+@pytest.mark.compiled
+def test_a_compiled_model_trains_to_the_same_losses(words: list[str], tmp_path: Path, monkeypatch) -> None:
+    original = torch.nn.Module.compile
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self: original(self, backend="aot_eager"))
+    plain = train_config(words)
+    compiled = train_config([*words, "trainer.compile=true", f"run={tmp_path / 'compiled'}"])
+    assert compiled.history()["train_loss"][0] == pytest.approx(plain.history()["train_loss"][0], rel=1e-4)
+
+
+def test_a_model_of_ones_own_goes_on_only_as_itself(allen_cahn_splits: Splits, tmp_path: Path) -> None:
+    def model(width: int) -> ModelSpec:
+        return vit_no(in_channels=2, out_channels=1, hidden_channels=width, n_layers=1, subdomains=(4, 4)).spec
+
+    words = [f"run={tmp_path / 'run'}", "batch_size=4", "log_every=1", "optimizer.warmup=1"]
+    run = train_model(model(8), allen_cahn_splits, *words, "max_steps=2")
+    assert run.config["model"]["hidden_channels"] == 8
+    assert run.config["data"]["input"] == ["u", "gamma"]
+    with pytest.raises(ValueError, match=r"model was .* when .* began"):
+        train_model(model(16), allen_cahn_splits, *words, "resume=true")
+    other = replace(allen_cahn_splits, simulations=8)
+    with pytest.raises(ValueError, match=r"the data's simulations was None when .* cannot go on with 8"):
+        train_model(model(8), other, *words, "resume=true")
+    longer = train_model(model(8), allen_cahn_splits, *words, "resume=true", "max_steps=4")
+    assert longer.history()["step"].max() == 4
+
+
 def test_an_empty_part_is_named(allen_cahn: Path, tmp_path: Path) -> None:
-    record = json.loads((allen_cahn / "manifest.json").read_text())
-    assert record
     words = [*TINY, f"run={tmp_path / 'run'}", f"data.path={tmp_path / 'empty'}"]
     (tmp_path / "empty" / "data" / "train").mkdir(parents=True)
     with pytest.raises(OSError, match=r"data/train holds no \.hdf5 or \.h5 file"):
@@ -266,10 +346,11 @@ def test_an_empty_part_is_named(allen_cahn: Path, tmp_path: Path) -> None:
 
 
 def test_every_recipe_and_scale_can_be_configured() -> None:
-    for experiment in ("allen_cahn/fno", "navier_stokes/swin_mo", "custom"):
+    for experiment in (*recipe_names(), "custom"):
         for scale in ("paper", "cpu", "smoke"):
             config = configure([f"experiment={experiment}", f"scale={scale}"])
-            assert isinstance(config, DictConfig)
+            assert config.run == f"runs/{experiment}" + ("" if scale == "paper" else f"_{scale}")
+            assert config.max_steps <= {"paper": 100_000, "cpu": 3000, "smoke": 20}[scale]
     paper = configure(["experiment=allen_cahn/vit_sepmo"])
     assert (paper.max_steps, paper.batch_size, paper.optimizer.lr, paper.optimizer.clip) == (30000, 128, 1e-3, 0.5)
     assert (paper.optimizer.weight_decay, paper.optimizer.decay, paper.optimizer.final_lr) == (0.01, "cosine", 1e-8)

@@ -42,7 +42,7 @@ import os
 
 import numpy as np
 
-from mondrian.process import rank
+from mondrian.process import is_first
 
 
 def run(arguments: list[str]) -> None:
@@ -50,7 +50,7 @@ def run(arguments: list[str]) -> None:
     from mondrian.training.guards import Stopped  # Lightning takes seconds to import
     from mondrian.training.train import train_config
 
-    speaks = rank(os.environ)[0] == 0  # of several processes the first; Lightning forgets which it was at the end
+    speaks = is_first(os.environ)  # of several processes the first; Lightning forgets which it was at the end
     try:
         made = train_config(arguments, progress=True)
     except Stopped as stopped:

@@ -51,9 +51,15 @@ class Checkpoints(Callback):
         step = trainer.global_step
         if (trainer.fit_loop.epoch_loop.batch_idx + 1) % trainer.accumulate_grad_batches:
             return  # in the middle of a step
+        if step == trainer.max_steps:
+            trainer.should_stop = True  # Lightning validates before it stops
         # Where validation follows, the checkpoint comes after it: a resumed run must not miss it.
-        if step % self.every == 0 and step % self.validate_every:
+        if step % self.every == 0 and not self.validation_follows(trainer):
             self.save(trainer)
+
+    def validation_follows(self, trainer: Trainer) -> bool:
+        """Whether this step is one that a validation comes after: every so many, and the last one."""
+        return trainer.global_step % self.validate_every == 0 or trainer.global_step == trainer.max_steps
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
         loss = float(trainer.callback_metrics["valid_loss"])
@@ -63,7 +69,7 @@ class Checkpoints(Callback):
             assert isinstance(surrogate, Surrogate)
             if trainer.is_global_zero:
                 surrogate.save_pretrained(self.run.artefact)
-        if trainer.global_step % self.every == 0 and trainer.training is False and trainer.state.fn == "fit":
+        if trainer.global_step % self.every == 0:
             self.save(trainer)
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
@@ -91,18 +97,18 @@ def saved(folder: Path) -> list[Path]:
     return sorted((path for path, match in found.items() if match), reverse=True)
 
 
-def newest(folder: Path) -> Path | None:
-    """The newest checkpoint that is whole; says so on stderr if a newer one is not, and cleans up after a crash."""
-    for leftover in folder.glob(".step_*.partial"):
+def newest(folder: Path, *, clean: bool = True) -> Path | None:
+    """The newest checkpoint that is whole. With `clean` names a newer one that is not, and removes what is damaged."""
+    for leftover in folder.glob(".step_*.partial") if clean else ():
         leftover.unlink(missing_ok=True)
     damaged: list[Path] = []
     for path in saved(folder):
         match = _NAME.fullmatch(path.name)
         assert match is not None
         if hashlib.sha256(path.read_bytes()).hexdigest()[:16] == match[2]:
-            for bad in damaged:
+            for bad in damaged if clean else ():
                 print(f"checkpoint {bad} is damaged; going back to {path.name}", file=sys.stderr)
-                bad.unlink()
+                bad.unlink(missing_ok=True)
             return path
         damaged.append(path)
     if damaged:

@@ -41,6 +41,10 @@ class OperatorData(LightningDataModule):
             if value < 1:
                 raise ValueError(f"{name}={value} must be at least 1")
         self.batch_size, self.max_steps, self.workers, self.seed = batch_size, max_steps, workers, seed
+        if applications > 1 and not any(splits.source("train").field(name).changes for name in splits.window.target):
+            raise ValueError(
+                f"unroll={applications} needs a target that changes in time; {splits.window.target} does not"
+            )
         window = replace(splits.window, steps_out=splits.window.steps_out * applications)
         self.train = splits.dataset("train", window=window, memory=memory)
         self.valid = splits.dataset("valid", window=window, memory=memory)
@@ -63,6 +67,8 @@ class OperatorData(LightningDataModule):
         rank, ranks = (self.trainer.global_rank, self.trainer.world_size) if self.trainer is not None else (0, 1)
         own: WindowDataset | Subset[Sample] = self.valid
         if ranks > 1:
+            if len(self.valid) < ranks:
+                raise ValueError(f"{len(self.valid)} windows to validate on cannot be shared by {ranks} processes")
             own = Subset(self.valid, range(rank, len(self.valid), ranks))
         return DataLoader(
             own, batch_size=max(1, self.batch_size // ranks), collate_fn=collate_fields, **self._options()

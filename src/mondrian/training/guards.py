@@ -60,8 +60,8 @@ class FiniteLoss(Callback):
 class GracefulStop(Callback):
     """At Ctrl-C or SIGTERM finishes the step, saves a checkpoint and stops. A second Ctrl-C stops at once."""
 
-    def __init__(self, checkpoints: Checkpoints) -> None:
-        self.checkpoints = checkpoints
+    def __init__(self, checkpoints: Checkpoints, *, every: int = 10) -> None:
+        self.checkpoints, self.every = checkpoints, every
         self.wanted: str | None = None
         self._former: dict[int, Any] = {}
 
@@ -73,14 +73,29 @@ class GracefulStop(Callback):
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
         if (trainer.fit_loop.epoch_loop.batch_idx + 1) % trainer.accumulate_grad_batches:
             return
+        if not self.checkpoints.validation_follows(trainer):
+            self._stop_if_wanted(trainer)
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        self._stop_if_wanted(trainer)
+
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        self._restore()
+
+    def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
+        self._restore()
+
+    def _stop_if_wanted(self, trainer: Trainer) -> None:
         wanted = self.wanted is not None
-        if trainer.world_size > 1:
-            wanted = trainer.strategy.reduce_boolean_decision(wanted, all=False)
+        if trainer.world_size > 1:  # processes agree, but not at every step: it makes them wait for each other
+            wanted = trainer.global_step % self.every == 0 and trainer.strategy.reduce_boolean_decision(
+                wanted, all=False
+            )
         if wanted and trainer.global_step < trainer.max_steps:
             self.checkpoints.save(trainer)
             raise Stopped(f"{self.wanted or 'a signal'} at step {trainer.global_step} of {trainer.max_steps}")
 
-    def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+    def _restore(self) -> None:
         for number, handler in self._former.items():
             signal.signal(number, handler)
         self._former = {}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric
 
 from mondrian.data.datasets import Batch
@@ -42,6 +44,12 @@ class OperatorTraining(LightningModule):
         self.valid_loss = MeanMetric(nan_strategy="disable")
         self.valid_mae = MeanMetric(nan_strategy="disable")
         self.last_loss: Tensor | None = None
+
+    def on_train_start(self) -> None:
+        optimiser, schedule = self.optimizers(use_pl_optimizer=False), self.lr_schedulers()
+        assert isinstance(optimiser, torch.optim.Optimizer)
+        assert isinstance(schedule, LambdaLR)
+        self.optimiser.impose(optimiser, schedule)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         x = self.objective.with_noise(batch["x"], batch["places"], self.seed)

@@ -58,3 +58,11 @@ class AdamW(Spec):
         beta1, beta2 = self.betas
         optimiser = torch.optim.AdamW(parameters, lr=self.lr, weight_decay=self.weight_decay, betas=(beta1, beta2))
         return optimiser, LambdaLR(optimiser, lambda step: self.rate(step, steps) / self.lr)
+
+    def impose(self, optimiser: torch.optim.Optimizer, schedule: LambdaLR) -> None:
+        """Put these settings in the place of those that a checkpoint has restored."""
+        beta1, beta2 = self.betas
+        schedule.base_lrs = [self.lr] * len(optimiser.param_groups)
+        for group, factor in zip(optimiser.param_groups, schedule.lr_lambdas, strict=True):
+            group["initial_lr"], group["lr"] = self.lr, self.lr * factor(schedule.last_epoch)
+            group["weight_decay"], group["betas"] = self.weight_decay, (beta1, beta2)

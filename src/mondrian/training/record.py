@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import uuid
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
@@ -14,14 +15,18 @@ from mondrian.data.splits import Splits
 from mondrian.run import Run
 from mondrian.surrogate import Surrogate
 
-# What a resumed run may have other than the run that it goes on with: none of these changes what a step does.
-FREE = ("resume", "run", "trainer", "max_steps", "checkpoint_every", "validate_every", "log_every", "workers", "wandb")
+# What a run that goes on may have other than it began with.
+FREE = (
+    "resume", "run", "optimizer", "trainer", "max_steps", "checkpoint_every", "validate_every", "log_every", "workers",
+    "wandb",
+)  # fmt: skip
 
 
 def facts_of(config: DictConfig, words: Sequence[str], splits: Splits, surrogate: Surrogate) -> dict[str, Any]:
     """The content of `run.json`."""
     return {
         "name": str(config.run).removeprefix("runs/"),
+        "id": uuid.uuid4().hex[:12],
         "words": [word for word in words if not word.startswith("resume=")],
         "parameters": sum(parameter.numel() for parameter in surrogate.parameters()),
         "versions": {name: version(name) for name in ("mondrian", "torch", "lightning", "numpy")}
@@ -42,6 +47,21 @@ def refuse_changes(run: Run, config: DictConfig) -> None:
     """A run that goes on is the same run."""
     given: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     for key, stored in run.config.items():
-        same = given.get(key) == stored
-        if not same and key not in (*FREE, "optimizer"):
+        if given.get(key) != stored and key not in FREE:
             raise ValueError(f"{key} was {stored} when {run.folder} began; a run cannot go on with {given.get(key)}")
+    for key in ("accumulate_grad_batches", "precision"):  # of the trainer's settings those that change a step
+        stored, wanted = run.config["trainer"][key], given["trainer"][key]
+        if wanted != stored:
+            raise ValueError(f"trainer.{key} was {stored} when {run.folder} began; a run cannot go on with {wanted}")
+
+
+def refuse_other_data(run: Run, splits: Splits) -> None:
+    """The data set may have moved, but must be the same one in the same parts."""
+    given, stored = splits.to_json(), dict(run.facts["data"])
+    for facts in (given, stored):
+        facts["files"] = {key: value for key, value in facts["files"].items() if key != "path"}
+    for key, value in stored.items():
+        if given[key] != value:
+            raise ValueError(
+                f"the data's {key} was {value} when {run.folder} began; a run cannot go on with {given[key]}"
+            )

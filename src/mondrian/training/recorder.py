@@ -59,7 +59,13 @@ class Recorder(Callback):
             shown = "  ".join(f"{name} {text}" for name, text in self._shown.items())
             print(f"step {trainer.global_step}/{trainer.max_steps}  {shown}", flush=True)
 
-    def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        self._close()
+
+    def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
+        self._close()
+
+    def _close(self) -> None:
         if self._bar is not None:
             self._bar.close()
             self._bar = None

@@ -17,7 +17,7 @@ from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import FILE, Manifest
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
-from mondrian.process import rank
+from mondrian.process import is_first
 from mondrian.spec import Spec
 
 CHOICES = {"experiment": "custom", "scale": "paper"}
@@ -126,7 +126,7 @@ def splits_of(config: DictConfig, *, progress: bool) -> Splits:
         points=tuple(data.train_points or ()),
         simulations=None if data.simulations is None else whole(config, "data.simulations"),
         fractions=tuple(data.fractions),
-        seed=whole(config, "seed", least=0),
+        seed=whole(config, "data.seed", least=0),
     )
 
 
@@ -144,7 +144,7 @@ def _simulate(config: DictConfig, *, progress: bool) -> None:
         shard_size=whole(config, "shard_size"),
     )
     folder = Path(config.data.path)
-    if rank(os.environ)[0] == 0:
+    if is_first(os.environ):
         generate(folder, wanted, progress=progress)
     while not (folder / FILE).exists() or Manifest.load(folder).missing:  # the first process is at it
         time.sleep(1)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
-from mondrian.process import rank
+from mondrian.process import is_first
 from mondrian.run import Run
 from mondrian.spec import Spec
 from mondrian.surrogate import SurrogateSpec
@@ -22,9 +22,9 @@ from mondrian.training.data import OperatorData
 from mondrian.training.fitting import check_channels, model_spec, surrogate_spec
 from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
-from mondrian.training.record import facts_of, joined, refuse_changes
+from mondrian.training.record import facts_of, joined, refuse_changes, refuse_other_data
 from mondrian.training.settings import configure, flag, number, spec_of, splits_of, whole, words_of
-from mondrian.training.trainer import quiet, trainer_of, validation_interval
+from mondrian.training.trainer import quiet, trainer_of
 from mondrian.training.unroll import Unroll
 
 
@@ -41,7 +41,12 @@ def train_model(model: ModelSpec, splits: Splits, *words: str, progress: bool = 
 
     run = train_model(model.spec, Splits(files=..., window=...), "run=runs/mine", "max_steps=1000")
     """
-    return _train(_configure(words), words, lambda _: splits, lambda *_: model, progress=progress)
+    config, window = _configure(words), splits.window
+    OmegaConf.set_struct(config, False)
+    config.model = model.to_json()
+    config.data.merge_with({"input": list(window.input), "target": list(window.target)})
+    config.data.merge_with({"steps_in": window.steps_in, "steps_out": window.steps_out})
+    return _train(config, words, lambda _: splits, lambda *_: model, progress=progress)
 
 
 def train_config(words: Sequence[str], *, progress: bool = False) -> Run:
@@ -55,7 +60,7 @@ def _configure(words: Sequence[str]) -> DictConfig:
     config = configure(words)
     run = Run(Path(str(config.run)))
     resume = flag(config, "resume")
-    if not run.record.exists() or (not resume and not _is_first()):  # the first process has written it just now
+    if not run.record.exists() or (not resume and not is_first(os.environ)):  # the first process wrote it just now
         return config
     if not resume:
         raise ValueError(f"{run.folder} holds a run already; resume=true goes on with it, run=... starts another")
@@ -72,8 +77,6 @@ def _train(
 ) -> Run:
     run, seed = Run(Path(str(config.run))), whole(config, "seed", least=0)
     goes_on = flag(config, "resume") and run.record.exists()
-    if goes_on:
-        refuse_changes(run, config)
     loss, optimiser = spec_of(config, "loss", Loss), spec_of(config, "optimizer", AdamW)
     unroll = Unroll(
         whole(config, "unroll"),
@@ -81,7 +84,13 @@ def _train(
         whole(config, "grow_every", least=0),
         number(config, "noise"),
     )
+    if unroll.noise and config.normalise == "none":
+        raise ValueError(f"noise={unroll.noise} is in units of the fields' deviations; normalise=none knows none")
+    if goes_on:
+        refuse_changes(run, config)
     splits = open_splits(config)
+    if goes_on:
+        refuse_other_data(run, splits)
     data = OperatorData(
         splits,
         batch_size=whole(config, "batch_size"),
@@ -104,24 +113,18 @@ def _train(
     surrogate = spec.build()
     module = OperatorTraining(surrogate, loss=loss, optimiser=optimiser, unroll=unroll, seed=seed)
     with quiet():
-        trainer = trainer_of(config, run, progress=progress)
-        if not goes_on and _is_first():
-            run.write(facts_of(config, words, splits, surrogate))
+        facts = run.facts if goes_on else facts_of(config, words, splits, surrogate)
+        trainer = trainer_of(config, run, identity=facts["id"], progress=progress)
+        if not goes_on and is_first(os.environ):
+            run.write(facts)
         if flag(config, "trainer.compile"):
             surrogate.model.compile()
         trainer.fit(module, data, ckpt_path=_checkpoint(run, config), weights_only=True)
-        if trainer.max_steps % validation_interval(config):  # the last step was not one that validation follows
-            trainer.validate(module, data, verbose=False)
     return run
 
 
 def _checkpoint(run: Run, config: DictConfig) -> Path | None:
-    found = newest(run.checkpoints) if config.resume else None
-    if config.resume and found is None and _is_first():
+    found = newest(run.checkpoints, clean=is_first(os.environ)) if config.resume else None
+    if config.resume and found is None and is_first(os.environ):
         print(f"{run.folder} has no checkpoint yet: training starts from the beginning", file=sys.stderr)
     return found
-
-
-def _is_first() -> bool:
-    """Whether this is the only process of a run, or the first of several: the one that writes."""
-    return rank(os.environ)[0] == 0

@@ -22,17 +22,21 @@ from mondrian.training.recorder import Recorder
 from mondrian.training.settings import spec_of, whole
 
 
-def trainer_of(config: DictConfig, run: Run, *, progress: bool) -> Trainer:
+def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -> Trainer:
     """The trainer of a run: its loggers, checkpoints and guards."""
     settings: dict[str, Any] = OmegaConf.to_container(config.trainer, resolve=True)  # type: ignore[assignment]
     settings.pop("compile")
+    if any(kind in str(settings["strategy"]) for kind in ("fsdp", "deepspeed", "model_parallel")):
+        raise ValueError(
+            f"trainer.strategy={settings['strategy']} shards the model, which cannot be saved yet; needed ddp"
+        )
     batch_size, log_every = whole(config, "batch_size"), whole(config, "log_every")
     validate_every = validation_interval(config)
     checkpoints = Checkpoints(run, every=whole(config, "checkpoint_every"), validate_every=validate_every)
     clip = spec_of(config, "optimizer", AdamW).clip
     loggers: list[Logger] = [TensorBoardLogger(run.folder, name="tensorboard", version="")]
     if config.wandb is not None:
-        loggers.append(_wandb(config, run))
+        loggers.append(_wandb(config, run, identity))
     arguments: dict[str, Any] = {
         "max_steps": whole(config, "max_steps"),
         "val_check_interval": validate_every * config.trainer.accumulate_grad_batches,
@@ -43,7 +47,7 @@ def trainer_of(config: DictConfig, run: Run, *, progress: bool) -> Trainer:
             FiniteLoss(every=log_every),
             Recorder(HistoryFile(run.history_file), batch_size=batch_size, every=log_every, progress=progress),
             checkpoints,
-            GracefulStop(checkpoints),
+            GracefulStop(checkpoints, every=log_every),
         ],
         "plugins": [AtomicCheckpoints()],
         "num_sanity_val_steps": 0,
@@ -77,13 +81,11 @@ def quiet() -> Iterator[None]:
         logger.setLevel(former)
 
 
-def _wandb(config: DictConfig, run: Run) -> Logger:
+def _wandb(config: DictConfig, run: Run, identity: str) -> Logger:
     try:
         from lightning.pytorch.loggers import WandbLogger
 
-        return WandbLogger(
-            project=str(config.wandb), save_dir=str(run.folder), name=str(run.folder), id=run.folder.name
-        )
+        return WandbLogger(project=str(config.wandb), save_dir=str(run.folder), name=str(run.folder), id=identity)
     except ModuleNotFoundError as error:
         raise ValueError(
             f"wandb={config.wandb} needs the extra `tracking`: pip install 'mondrian[tracking]'"
