@@ -54,7 +54,8 @@ class StackedMix(torch.autograd.Function):
         v, kernels, matrix, constant = ctx.saved_tensors
         if torch.is_grad_enabled():  # second derivatives are wanted
             return differentiable_gradients(_plain, (v, kernels, matrix, constant), ctx.needs_input_grad, slope)
-        to_v, to_kernels, to_matrix = (part.new_zeros(part.shape) for part in (v, kernels, matrix))
+        to_v = v.new_empty(v.shape)
+        to_kernels, to_matrix = (part.new_zeros(part.shape) for part in (kernels, matrix))
         back, kernels_back = matrix.mT.contiguous(), kernels.mT.contiguous()
         for rows in _chunks(v, kernels):
             stack, by_channel = _stack(v[rows], kernels), slope[rows].transpose(0, 1).flatten(1)
