@@ -2,6 +2,8 @@
 
 python -m benchmarks.core            everything (about fifteen minutes), stored in benchmarks/results/core.md
 python -m benchmarks.core models     one section: operators, choice, models, attention, table
+
+On a busy machine set OMP_NUM_THREADS=1: a single thread is measured in processor time, which neighbours hardly change.
 """
 
 from __future__ import annotations
@@ -153,7 +155,7 @@ def models() -> str:
         model = mondrian.build(name)
         plain = use_definitions(copy.deepcopy(model))
         step = training_step(model, 32, 32)
-        time = interleaved({"fast": step, "plain": training_step(plain, 32, 32)}, rounds=6, seconds=90)
+        time = interleaved({"fast": step, "plain": training_step(plain, 32, 32)}, rounds=8, seconds=90)
         rate = flops(step) / time["fast"]
         rows.append(
             [
@@ -185,7 +187,7 @@ def attention() -> str:
                 if isinstance(module, FunctionAttention):
                     module.plain = True
             for task, make in {"forward": forward_run, "training step": training_step}.items():
-                time = interleaved({"fast": make(model, 1, 128), "masked": make(masked, 1, 128)}, rounds=4, seconds=20)
+                time = interleaved({"fast": make(model, 1, 128), "masked": make(masked, 1, 128)}, rounds=8, seconds=20)
                 name = f"{label}, {type(operator).__name__}, {task}"
                 times = [f"{time[kind] * 1e3:.0f} ms" for kind in ("masked", "fast")]
                 rows.append([name, *times, f"{time['masked'] / time['fast']:.1f}x"])
@@ -273,9 +275,15 @@ def main(wanted: list[str]) -> None:
     if unknown:
         raise SystemExit(f"no section {unknown.pop()!r}; needed {', '.join(SECTIONS)}")
     for name in wanted or SECTIONS:
-        text = SECTIONS[name]()
+        text = f"{conditions()}\n\n{SECTIONS[name]()}"
         print(f"## {name}\n\n{text}\n", flush=True)
         store(name, text)
+
+
+def conditions() -> str:
+    """What a section was measured with."""
+    threads = torch.get_num_threads()
+    return f"torch {torch.__version__}, " + ("1 thread, processor time." if threads == 1 else f"{threads} threads.")
 
 
 def store(name: str, text: str) -> None:
@@ -284,9 +292,7 @@ def store(name: str, text: str) -> None:
     stored = RESULTS.read_text() if RESULTS.exists() else ""
     kept = dict(re.findall(r"^## (\w+)\n\n(.*?)\n*(?=^## |\Z)", stored, re.MULTILINE | re.DOTALL))
     kept[name] = text
-    made = (
-        f"`make bench`, torch {torch.__version__}, {torch.get_num_threads()} threads on a shared machine of two cores."
-    )
+    made = "`make bench`, on two cores shared with others: of times in one row only the ratio means much."
     parts = [f"## {section}\n\n{kept[section]}\n" for section in SECTIONS if section in kept]
     RESULTS.write_text("\n".join([f"# Speed and memory of the core\n\n{made}\n", *parts]))
 

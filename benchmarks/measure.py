@@ -22,23 +22,50 @@ def keep_large_allocations() -> None:
         os.execve(sys.executable, sys.orig_argv, os.environ | wanted)
 
 
-def interleaved(cases: dict[str, Callable[[], Any]], *, rounds: int = 5, seconds: float = 60.0) -> dict[str, float]:
+def interleaved(
+    cases: dict[str, Callable[[], Any]], *, rounds: int = 5, seconds: float = 60.0, patience: float = 120.0
+) -> dict[str, float]:
     """The best time of each case, taken in turns, so that a busy neighbour slows them all alike.
 
-    Every case runs once to warm up and at least once more; then until `rounds` or `seconds` are used up.
+    Every case runs once to warm up and at least once more; then until `rounds` or `seconds` are used up. Each round
+    waits for other processes to be quiet, in all no longer than `patience` seconds: threads that wait for each other
+    suffer far more from a neighbour than its share of the cores. One thread does not: there it is processor time that
+    is taken, and nothing is waited for.
     """
+    alone = torch.get_num_threads() == 1
+    clock = time.process_time if alone else time.perf_counter
     for run in cases.values():
         run()
     best = dict.fromkeys(cases, float("inf"))
-    start = time.perf_counter()
+    used = 0.0
     for number in range(rounds):
+        patience -= 0 if alone else wait_for_quiet(patience)
         for name, run in cases.items():
-            begin = time.perf_counter()
+            begin = clock()
             run()
-            best[name] = min(best[name], time.perf_counter() - begin)
-        if number and time.perf_counter() - start > seconds:
+            taken = clock() - begin
+            best[name] = min(best[name], taken)
+            used += taken
+        if number and used > seconds:
             break
     return best
+
+
+def wait_for_quiet(seconds: float, *, share: float = 0.1) -> float:
+    """Sleep until others use less than `share` of the cores, at most for `seconds`; returns how long that took."""
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        before = _busy()
+        time.sleep(0.3)
+        if _busy() - before < share * 0.3 * (os.cpu_count() or 1):
+            break
+    return time.perf_counter() - start
+
+
+def _busy() -> float:
+    """Seconds that all cores together have worked so far, other machines' share of them included."""
+    user, nice, system, _, _, irq, soft, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def matrix_peak() -> float:
