@@ -2,11 +2,11 @@
 
   python examples/allen_cahn.py [scale=cpu] [any other setting of `mondrian train`]
 
-Data are simulated first. Without arguments it takes a minute (scale=smoke), and learns next to nothing.
+Data are simulated first. Without arguments it takes a minute (scale=smoke), and learns next to nothing. A second
+time say run=ANOTHER_FOLDER, or resume=true.
 """
 
 import sys
-from pathlib import Path
 
 from mondrian.evaluation import evaluate
 from mondrian.report import write_report
@@ -32,6 +32,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if not any(word.startswith("run=") for word in sys.argv[1:]) and Path("runs/allen_cahn/vit_sepmo_smoke").exists():
-        sys.argv.append("resume=true")
     main(sys.argv[1:])

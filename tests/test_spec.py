@@ -27,7 +27,10 @@ from mondrian import (
     TransformerSpec,
     WindowedAttention,
 )
+from mondrian.data import Window
+from mondrian.losses import MeanSquare, RelativeL2, Sobolev
 from mondrian.spec import decode, encode
+from mondrian.surrogate import Scale, SurrogateSpec
 
 # one of each kind, with every argument away from its default
 EXAMPLES = [
@@ -61,6 +64,18 @@ EXAMPLES = [
         stagger=True,
     ),
     TransformerSpec(in_channels=1, out_channels=1, subdomain_size=(0.25,), grid=Grid(extent=(1.0,)), positions=()),
+    Scale(shift=1.0, factor=2.0, log=True),
+    SurrogateSpec(
+        model=TransformerSpec(in_channels=2, out_channels=1, subdomains=(2,)),
+        in_names=("u[0]", "gamma"),
+        out_names=("u[1]",),
+        in_scales=(Scale(shift=0.5), Scale(log=True)),
+        out_scales=(Scale(factor=3.0),),
+        window=Window(input=("u", "gamma"), target=("u",)),
+    ),
+    MeanSquare(),
+    RelativeL2(epsilon=1e-3),
+    Sobolev(weight=2.0),
 ]
 
 

@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
@@ -45,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> None:
     if not words or words[0] in ("-h", "--help"):
         print(_overview())
+        return
+    if words[0] == "--version":
+        print(f"mondrian {version('mondrian')}")
         return
     name, *rest = words
     if name not in COMMANDS:

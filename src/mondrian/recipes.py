@@ -51,7 +51,8 @@ def build(name: str, *overrides: str) -> OperatorModel:
 def one_line(error: BaseException) -> str:
     """Hydra's message without its line breaks, paths and addresses."""
     noise = ("Config search path:", "provider=", "full_key:", "object_type=", "See https://")
-    lines = (line.strip() for line in str(error).splitlines())
+    text = error.strerror if isinstance(error, OSError) and error.strerror and not error.filename else str(error)
+    lines = (line.strip() for line in text.splitlines())
     return " ".join(line for line in lines if line and not line.startswith(noise))
 
 

@@ -35,6 +35,19 @@ def test_a_model_of_allen_cahn_is_trained_and_evaluated(name: str, allen_cahn: P
     assert all(0 < entry.model["mae"].mean < 10 for entry in found.one_step)
 
 
+@pytest.mark.parametrize("model", ["staggered", "vit", "swin", "nbr", "fno"])
+def test_any_model_fits_itself_to_any_data(model: str, navier_stokes: Path, tmp_path: Path) -> None:
+    fields = ["data.input=[vorticity]", "data.target=[vorticity]"]
+    extra = {
+        "swin": ["model.window=[2,2]", "model.shift=[1,1]"],
+        "nbr": ["model.radius=1"],
+        "fno": ["model.modes=[4,4]"],
+    }
+    words = ["data=files", f"data.path={navier_stokes}", *fields, f"model={model}", *extra.get(model, []), *SHORT]
+    run = train_config([*words, f"run={tmp_path / 'run'}"])
+    assert run.surrogate().spec.default_grid.periodic == (True, True)
+
+
 @pytest.mark.parametrize("name", (*OURS, *BASELINES))
 def test_a_model_of_navier_stokes_is_trained_and_rolled_out(name: str, navier_stokes: Path, tmp_path: Path) -> None:
     run = train_config([*words(f"navier_stokes/{name}"), f"data.path={navier_stokes}", f"run={tmp_path / 'run'}"])

@@ -271,7 +271,16 @@ def test_bad_input_is_named(words: list[str], tmp_path: Path) -> None:
     refused(words, "decay=sudden is not known", "optimizer.decay=sudden")
     refused(words, "AdamW has lr='fast'; needed float", "optimizer.lr=fast")
     refused(words, "simulations=100 are wanted; .* has 12", "data.simulations=100")
-    refused(words, "need 4 steps", "unroll=3")
+    refused(words, "unroll=3: steps_in=1 and steps_out=3 need 4 steps", "unroll=3")
+    refused(words, r"no setting 'max_step'; did you mean max_steps\?", "max_step=3")
+    refused(words, r"no setting 'optimizer.learning'", "optimizer.learning=3")
+    refused(
+        words,
+        r"no recipe 'allen_cahn/vit_sepmoo'; did you mean allen_cahn/vit_sepmo",
+        "experiment=allen_cahn/vit_sepmoo",
+    )
+    refused([], "nothing to train is named")
+    refused([], "nope holds no run to go on with", f"run={tmp_path / 'nope'}", "resume=true")
     refused(words, r"noise=0\.1 is in units of the fields' deviations", "noise=0.1", "normalise=none")
     refused(words, "trainer.strategy=fsdp shards the model", "trainer.strategy=fsdp")
     assert not (tmp_path / "run").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -49,7 +50,7 @@ class Splits(Spec):
             stored = manifest.Manifest.load(root).points
             if split not in stored:
                 raise ValueError(f"split={split!r} is not in {root}; it has {list(stored)}")
-            return tuple(sorted(stored[split]))
+            return tuple(sorted(stored[split], key=math.prod))
         return (self.source(split).grid.points,)
 
     def source(self, split: str, points: tuple[int, ...] = ()) -> Source:

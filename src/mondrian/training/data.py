@@ -46,8 +46,13 @@ class OperatorData(LightningDataModule):
                 f"unroll={applications} needs a target that changes in time; {splits.window.target} does not"
             )
         window = replace(splits.window, steps_out=splits.window.steps_out * applications)
-        self.train = splits.dataset("train", window=window, memory=memory)
-        self.valid = splits.dataset("valid", window=window, memory=memory)
+        try:
+            self.train = splits.dataset("train", window=window, memory=memory)
+            self.valid = splits.dataset("valid", window=window, memory=memory)
+        except ValueError as error:
+            if applications == 1:
+                raise
+            raise ValueError(f"unroll={applications}: {error}") from error
         same_grid({"train": self.train.source, "valid": self.valid.source}, points=False)
         self.symmetries = symmetries_of(self.train, augment, allowed=symmetries, parity=parity)
         out = len(self.train.out_channels) // applications

@@ -41,7 +41,7 @@ def model_spec(config: DictConfig, data: OperatorData) -> ModelSpec:
             model[key] = len(names)
     grid = data.train.grid
     model.grid = {"_target_": "mondrian.Grid", "extent": grid.extent, "periodic": grid.periodic, "origin": grid.origin}
-    if "subdomains" in model and (OmegaConf.is_missing(model, "subdomains") or model.subdomains is None):
+    if OmegaConf.is_missing(model, "subdomains") or ("subdomains" in model and model.subdomains is None):
         model.subdomains = default_subdomains(grid)
     with torch.device("meta"):
         spec: ModelSpec = instantiate(model, _convert_="all").spec

@@ -3,7 +3,8 @@ r"""AdamW with warm-up and decay.
 $$\eta_s = \eta \min\Bigl(1, \frac{s + 1}{w}\Bigr) d\Bigl(\frac{s - w}{S - w}\Bigr), \qquad
 d(r) = f + (1 - f)\, c(r)$$
 
-with $w$ steps of warm-up, $S$ steps in all, $r \in [0, 1]$, $f$ the final rate as a part of $\eta$, and
+with $w$ steps of warm-up (half of all at most), $S$ steps in all, $r \in [0, 1]$, $f$ the final rate as a part of
+$\eta$, and
 $c(r) = \tfrac12 (1 + \cos \pi r)$ (`cosine`), $1 - r$ (`linear`) or $1$ (`none`).
 """
 
@@ -48,8 +49,9 @@ class AdamW(Spec):
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of a step, counted from 0, of `steps` in all."""
-        warm = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
-        late = min(max((step - self.warmup) / max(steps - self.warmup, 1), 0.0), 1.0)
+        warmup = min(self.warmup, steps // 2)
+        warm = min(1.0, (step + 1) / warmup) if warmup else 1.0
+        late = min(max((step - warmup) / max(steps - warmup, 1), 0.0), 1.0)
         final = self.final_lr / self.lr if self.decay != "none" else 1.0
         return self.lr * warm * (final + (1 - final) * DECAYS[self.decay](late))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import uuid
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
@@ -26,7 +25,6 @@ def facts_of(config: DictConfig, words: Sequence[str], splits: Splits, surrogate
     """The content of `run.json`."""
     return {
         "name": str(config.run).removeprefix("runs/"),
-        "id": uuid.uuid4().hex[:12],
         "words": [word for word in words if not word.startswith("resume=")],
         "parameters": sum(parameter.numel() for parameter in surrogate.parameters()),
         "versions": {name: version(name) for name in ("mondrian", "torch", "lightning", "numpy")}

@@ -56,6 +56,8 @@ class Recorder(Callback):
         self._shown["valid"] = f"{found['valid_loss']:.3g}"
         self._write(trainer, found)
         if self._bar is not None and self._bar.disable and self.progress:  # a log file instead of a terminal
+            assert isinstance(module.last_loss, torch.Tensor)
+            self._shown["loss"] = f"{module.last_loss.item():.3g}"
             shown = "  ".join(f"{name} {text}" for name, text in self._shown.items())
             print(f"step {trainer.global_step}/{trainer.max_steps}  {shown}", flush=True)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import time
 from collections.abc import Sequence
 from importlib.resources import files
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_module
+from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.data.datasets import Window
@@ -18,6 +21,7 @@ from mondrian.data.manifest import FILE, Manifest
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
 from mondrian.process import is_first
+from mondrian.recipes import recipe_names
 from mondrian.spec import Spec
 
 CHOICES = {"experiment": "custom", "scale": "paper"}
@@ -28,6 +32,10 @@ def configure(words: Sequence[str]) -> DictConfig:
 
     The scale of a run goes with its data set: `scale=cpu` is `conf/scale/allen_cahn_cpu.yaml` there.
     """
+    if not words:
+        raise ValueError(
+            "nothing to train is named; needed experiment=... of `mondrian models`, or data=files data.path=..."
+        )
     chosen = dict(CHOICES)
     rest = []
     for word in words:
@@ -49,13 +57,41 @@ def configure(words: Sequence[str]) -> DictConfig:
         scales = ", ".join(name.removeprefix(f"{data}_") for name in known)
         raise ValueError(f"scale={chosen['scale']} is not known; needed one of {scales}")
     words = [f"experiment={chosen['experiment']}", f"scale={data}_{chosen['scale']}", *rest]
-    with initialize_config_module("mondrian.conf", version_base="1.3"):
-        config = compose("train", words)
+    if "/" in chosen["experiment"] and chosen["experiment"] not in recipe_names():
+        raise ValueError(f"no recipe {chosen['experiment']!r}{_nearest(chosen['experiment'], recipe_names())}")
+    config = _compose(words)
     OmegaConf.update(config, "run", config.run or default_folder(chosen["experiment"], chosen["scale"]))
-    if config.data.path is None and "problem" in config.data:
+    if config.data.path is None and config.data.reader is None and "problem" in config.data:
         OmegaConf.update(config, "data.path", f"data/{data}_{chosen['scale']}")
         OmegaConf.update(config, "data.make", True, force_add=True)
     return config
+
+
+def _compose(words: Sequence[str]) -> DictConfig:
+    with initialize_config_module("mondrian.conf", version_base="1.3"):
+        try:
+            return compose("train", list(words))
+        except ConfigCompositionException as error:
+            found = re.search(r"Could not override '([^']+)'", str(error))
+            if found is None:
+                raise
+            rest = [word for word in words if word.partition("=")[0] != found[1]]
+            raise ValueError(f"no setting {found[1]!r}{_nearest(found[1], _keys(compose('train', rest)))}") from error
+
+
+def _keys(config: DictConfig, prefix: str = "") -> list[str]:
+    """All settings, `optimizer.lr` and the like."""
+    found = []
+    for key in map(str, config):
+        found.append(f"{prefix}{key}")
+        if not OmegaConf.is_missing(config, key) and OmegaConf.is_dict(config[key]):
+            found += _keys(config[key], f"{prefix}{key}.")
+    return found
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def default_folder(experiment: str, scale: str) -> str:
@@ -145,6 +181,8 @@ def _simulate(config: DictConfig, *, progress: bool) -> None:
     )
     folder = Path(config.data.path)
     if is_first(os.environ):
+        if not (folder / FILE).exists():
+            print(f"simulating {sum(wanted.simulations.values()):,} problems to {folder}; data.path=... takes others")
         generate(folder, wanted, progress=progress)
     while not (folder / FILE).exists() or Manifest.load(folder).missing:  # the first process is at it
         time.sleep(1)

@@ -8,6 +8,7 @@ values; reflections ($\det g = -1$) multiply them by the `parity` of the field: 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import permutations, product
 
 import torch
@@ -37,9 +38,7 @@ class Symmetries:
     constant: tuple[int, ...] = ()  # input channels that are no fields of the equation's symmetry, such as gamma
 
     def __post_init__(self) -> None:
-        for name in self.names:
-            if name not in NAMES:
-                raise ValueError(f"augment names {name!r}; needed some of {', '.join(NAMES)}")
+        check_names(self.names, allowed=NAMES)
         if self.parity not in (1, -1):
             raise ValueError(f"parity={self.parity} must be 1 or -1")
         if "translations" in self.names and not any(self.grid.periodic):
@@ -47,7 +46,7 @@ class Symmetries:
         if "rotations" in self.names and len(self.elements) == 1:
             raise ValueError(f"augment names 'rotations'; no two axes of {self.grid} are alike")
 
-    @property
+    @cached_property
     def elements(self) -> tuple[Element, ...]:
         """The signed permutations `(axes, signs)` of axes that are alike."""
         axes = tuple(range(self.grid.dim))
@@ -101,16 +100,23 @@ def determinant(order: tuple[int, ...], signs: tuple[int, ...]) -> int:
     return result
 
 
-def symmetries_of(
-    samples: WindowDataset, names: tuple[str, ...], *, allowed: tuple[str, ...], parity: int
-) -> Symmetries | None:
-    """The symmetries to augment with; refuses those that the data set does not have, and fields that are vectors."""
+def check_names(names: tuple[str, ...], *, allowed: tuple[str, ...]) -> None:
+    """Refuse symmetries that there are none of, or that the data set does not have."""
     for name in names:
-        if name in NAMES and name not in allowed:
+        if name not in NAMES:
+            raise ValueError(f"augment names {name!r}; needed some of {', '.join(NAMES)}")
+        if name not in allowed:
             raise ValueError(
                 f"augment names {name!r}, which data.symmetries={list(allowed)} do not allow; "
                 "add it there if the equation has it"
             )
+
+
+def symmetries_of(
+    samples: WindowDataset, names: tuple[str, ...], *, allowed: tuple[str, ...], parity: int
+) -> Symmetries | None:
+    """The symmetries to augment with; refuses those that the data set does not have, and fields that are vectors."""
+    check_names(names, allowed=allowed)
     if not names:
         return None
     fields = [samples.source.field(name) for name in (*samples.window.input, *samples.window.target)]

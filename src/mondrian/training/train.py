@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
 from mondrian.training.record import facts_of, joined, refuse_changes, refuse_other_data
 from mondrian.training.settings import configure, flag, number, spec_of, splits_of, whole, words_of
+from mondrian.training.symmetries import check_names
 from mondrian.training.trainer import quiet, trainer_of
 from mondrian.training.unroll import Unroll
 
@@ -60,6 +62,8 @@ def _configure(words: Sequence[str]) -> DictConfig:
     config = configure(words)
     run = Run(Path(str(config.run)))
     resume = flag(config, "resume")
+    if resume and not run.record.exists() and not any(word.startswith(("experiment=", "data")) for word in words):
+        raise ValueError(f"{run.folder} holds no run to go on with")
     if not run.record.exists() or (not resume and not is_first(os.environ)):  # the first process wrote it just now
         return config
     if not resume:
@@ -88,18 +92,24 @@ def _train(
         raise ValueError(f"noise={unroll.noise} is in units of the fields' deviations; normalise=none knows none")
     if goes_on:
         refuse_changes(run, config)
+    identity = run.facts["id"] if goes_on else uuid.uuid4().hex[:12]
+    with quiet():  # what is wrong with the settings is said before anything is simulated or read
+        trainer = trainer_of(config, run, identity=identity, progress=progress)
+    augment, symmetries = words_of(config, "augment"), words_of(config, "data.symmetries")
+    check_names(augment, allowed=symmetries)
+    batch_size, workers = whole(config, "batch_size"), whole(config, "workers", least=0)
     splits = open_splits(config)
     if goes_on:
         refuse_other_data(run, splits)
     data = OperatorData(
         splits,
-        batch_size=whole(config, "batch_size"),
+        batch_size=batch_size,
         max_steps=whole(config, "max_steps"),
         applications=unroll.applications,
-        augment=words_of(config, "augment"),
-        symmetries=words_of(config, "data.symmetries"),
+        augment=augment,
+        symmetries=symmetries,
         parity=config.data.parity,
-        workers=whole(config, "workers", least=0),
+        workers=workers,
         seed=seed,
     )
     if goes_on:
@@ -112,11 +122,9 @@ def _train(
     torch.manual_seed(seed)
     surrogate = spec.build()
     module = OperatorTraining(surrogate, loss=loss, optimiser=optimiser, unroll=unroll, seed=seed)
+    if not goes_on and is_first(os.environ):
+        run.write({"id": identity, **facts_of(config, words, splits, surrogate)})
     with quiet():
-        facts = run.facts if goes_on else facts_of(config, words, splits, surrogate)
-        trainer = trainer_of(config, run, identity=facts["id"], progress=progress)
-        if not goes_on and is_first(os.environ):
-            run.write(facts)
         if flag(config, "trainer.compile"):
             surrogate.model.compile()
         trainer.fit(module, data, ckpt_path=_checkpoint(run, config), weights_only=True)
