@@ -61,7 +61,8 @@ class StackedMix(torch.autograd.Function):
             stack, by_channel = _stack(v[rows], kernels), slope[rows].transpose(0, 1).flatten(1)
             to_matrix.addmm_(by_channel, _used(stack, matrix).mT)
             to_stack = torch.empty_like(stack)
-            to_stack[-1] = 0  # overwritten where there is a skip
+            if len(back) < stack.shape[0] * stack.shape[1]:
+                to_stack[-1] = 0  # without a skip the matrix does not reach the input itself
             torch.mm(back, by_channel, out=_used(to_stack, matrix))
             source, (*to_terms, to_source) = _sources(stack, kernels), _grouped(to_stack, kernels)
             to_kernels.view(-1, *kernels.shape[2:]).baddbmm_(source.mT, _grouped(to_stack[:-1], kernels).flatten(0, 1))
