@@ -1,0 +1,58 @@
+"""A whole league: data, speeds, trainings, tables and figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from mondrian.data.generate import generate, plan
+from mondrian.data.manifest import Manifest
+from mondrian.league import runner
+from mondrian.league.plan import Plan
+from mondrian.league.publish import publish
+from mondrian.league.settings import League
+from mondrian.league.speeds import speeds
+from mondrian.training.settings import configure, splits_of
+
+
+def hold(league: League, *, progress: bool = False) -> list[Path]:
+    """Train what is missing, and write tables and figures; returns the files."""
+    make_data(league, progress=progress)
+    planned = Plan(league, speeds(league, progress=progress))
+    if league.at_once:
+        if progress:
+            print(announcement(planned), flush=True)
+        runner.run(planned, progress=progress)
+    return publish(planned)
+
+
+def make_data(league: League, *, progress: bool = False) -> None:
+    """Simulate what all entrants train and are tested on."""
+    counts = [f"simulations.{split}={count}" for split, count in league.config.simulations.items()]
+    splits_of(configure([*league.words(league.entrants[0]), "+data.make=true", *counts]), progress=progress)
+    if league.native_data is not None:
+        fine = Manifest.load(league.data)
+        assert fine.problem is not None
+        native = plan(
+            replace(fine.problem, native=True),
+            seed=0,
+            simulations={"test": fine.simulations["test"]},
+            points={"test": list(fine.points["test"])},
+            shard_size=32,
+        )
+        generate(league.native_data, native, progress=progress)
+
+
+def announcement(planned: Plan) -> str:
+    """What is to come, and how long it may take."""
+    league, budgets = planned.league, planned.league.budgets
+    lines = [f"{league.part} league of {league.problem}, {len(league.entrants)} entrants, in {league.folder}"]
+    lines.append(f"  the same samples: {budgets.samples:,} each")
+    if budgets.minutes is not None:
+        lines.append(f"  the same time:    {budgets.minutes:g} minutes each, on {league.threads} threads")
+    rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
+    lines.append(f"  learning rates:   {rates}, by {budgets.tuning_samples:,} samples with each")
+    minutes = planned.seconds_left() / 60 / league.at_once
+    took = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.0f} minutes"
+    lines.append(f"  {league.at_once} at a time: about {took} of training, and a fifth more to validate and evaluate")
+    return "\n".join(lines)

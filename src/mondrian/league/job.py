@@ -1,0 +1,73 @@
+"""One training of a league and its evaluation: `python -m mondrian.league.job FILE` with what the file says.
+
+A process of its own: an entrant that fails takes nobody with it, and memory and threads are its own. Killed, it goes
+on from its last checkpoint when it is started again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mondrian.evaluation import evaluate
+from mondrian.files import write_atomically
+from mondrian.league.plan import OUTCOME
+from mondrian.process import keep_large_blocks
+from mondrian.run import Run
+from mondrian.training.guards import Diverged, Stopped
+from mondrian.training.train import train_config
+
+TASK = "task.json"
+NATIVE = "evaluation_native"
+
+
+def main(file: Path) -> int:
+    """Train, evaluate, and write how it ended."""
+    task = json.loads(file.read_text())
+    keep_large_blocks()
+    began = time.perf_counter()
+    try:
+        run = train_config(task["words"], progress=True)
+    except Diverged as error:
+        _end(file.parent, {"state": "diverged", "message": str(error)})
+        return 0
+    except Stopped:
+        return 130
+    if task["evaluate"]:
+        _evaluate(run, task)
+    history = run.history()
+    outcome = {
+        "state": "done",
+        "valid_loss": float(np.nanmin(history["valid_loss"])),
+        "valid_mae": float(np.nanmin(history["valid_mae"])),
+        "training_seconds": float(history["seconds"][-1]),
+        "seconds": time.perf_counter() - began,
+    }
+    _end(file.parent, outcome)
+    shutil.rmtree(run.checkpoints, ignore_errors=True)  # the best model is the artefact
+    return 0
+
+
+def _evaluate(run: Run, task: dict[str, Any]) -> None:
+    surrogate, splits = run.surrogate(), run.data()
+    folders = {run.evaluation: splits}
+    if task["native"] is not None:
+        files = replace(splits.files, path=task["native"])
+        folders[run.folder / NATIVE] = replace(splits, files=files, points=(), simulations=None)
+    for folder, data in folders.items():
+        evaluate(surrogate, data, horizon=task["horizon"], name=run.name).save(folder)
+
+
+def _end(folder: Path, outcome: dict[str, Any]) -> None:
+    write_atomically(folder / OUTCOME, (json.dumps(outcome, indent=2) + "\n").encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,169 @@
+"""Which trainings a league needs, in which order, and which of them can begin now.
+
+Each entrant first tries every learning rate on a few samples, then trains for each budget with the best of them by
+validation loss. When everyone has, the best by validation loss train again with other seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mondrian.league.entrants import Entrant
+from mondrian.league.settings import SAMPLES, TIME, TUNING, League
+from mondrian.run import Run
+
+OUTCOME = "outcome.json"
+VALIDATIONS = 16  # in each training: the points of its learning curve
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training of an entrant, in a folder of its own."""
+
+    entrant: Entrant
+    budget: str
+    rate: float
+    seed: int
+    steps: int
+    folder: Path
+
+    @property
+    def run(self) -> Run:
+        return Run(self.folder)
+
+    @property
+    def outcome(self) -> dict[str, Any] | None:
+        """How it ended: `state` is done or diverged; None where it has not."""
+        file = self.folder / OUTCOME
+        return json.loads(file.read_text()) if file.exists() else None
+
+    @property
+    def loss(self) -> float:
+        """The best validation loss; infinite where the training diverged or has not ended."""
+        outcome = self.outcome
+        return float(outcome["valid_loss"]) if outcome is not None and outcome["state"] == "done" else math.inf
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The trainings of a league, given how fast its entrants are (samples a second)."""
+
+    league: League
+    speeds: Mapping[str, float]
+
+    def tuning(self, entrant: Entrant) -> list[Job]:
+        """A short training with each learning rate, where there is more than one."""
+        rates = self.league.budgets.rates
+        steps = self.league.steps(self.league.budgets.tuning_samples)
+        return [self._job(entrant, TUNING, rate, 0, steps) for rate in rates] if len(rates) > 1 else []
+
+    def rate(self, entrant: Entrant) -> float | None:
+        """The learning rate that did best; None while it is being looked for. The smallest if all diverged."""
+        trials = self.tuning(entrant)
+        if not trials:
+            return self.league.budgets.rates[0]
+        if any(job.outcome is None for job in trials):
+            return None
+        return min(trials, key=lambda job: (job.loss, job.rate)).rate
+
+    def trainings(self, entrant: Entrant, seed: int = 0) -> dict[str, Job]:
+        """A training for each budget, once the learning rate is known."""
+        rate = self.rate(entrant)
+        if rate is None:
+            return {}
+        return {
+            budget: self._job(entrant, budget, rate, seed, steps) for budget, steps in self.budgets(entrant).items()
+        }
+
+    def budgets(self, entrant: Entrant) -> dict[str, int]:
+        """The steps of an entrant for each budget."""
+        budgets = self.league.budgets
+        found = {SAMPLES: self.league.steps(budgets.samples)}
+        if budgets.minutes is not None:
+            found[TIME] = self.league.steps(60 * budgets.minutes * self.speeds[entrant.name])
+        return found
+
+    @cached_property
+    def last_budget(self) -> str:
+        """The budget by which the best are chosen."""
+        return SAMPLES if self.league.budgets.minutes is None else TIME
+
+    def best(self) -> tuple[Entrant, ...]:
+        """The entrants that train with several seeds; nobody while some of the league are still at it."""
+        if self.league.budgets.seeds < 2:
+            return ()
+        losses = {}
+        for entrant in self.league.everyone:
+            if entrant.name not in self.speeds:
+                return ()
+            job = self.trainings(entrant).get(self.last_budget)
+            if job is None or job.outcome is None:
+                return ()
+            losses[entrant] = job.loss
+        ranked = sorted((entrant for entrant in losses if math.isfinite(losses[entrant])), key=lambda e: losses[e])
+        return tuple(ranked[: self.league.budgets.best])
+
+    def known_jobs(self) -> Iterator[Job]:
+        """The trainings that can be named by now: those that have ended, run, or could begin."""
+        for entrant in self.league.entrants:
+            yield from self.tuning(entrant)
+        for budget in (SAMPLES, TIME):
+            for entrant in self.league.entrants:
+                job = self.trainings(entrant).get(budget)
+                if job is not None:
+                    yield job
+        best = self.best()
+        for seed in range(1, self.league.budgets.seeds):
+            for entrant in best:
+                if entrant in self.league.entrants:
+                    yield from self.trainings(entrant, seed).values()
+
+    def seconds(self, job: Job) -> float:
+        """How long a training takes on a free core, without validation and evaluation."""
+        return job.steps * self.league.batch_size / self.speeds[job.entrant.name]
+
+    def seconds_left(self) -> float:
+        """How long the trainings take that have not ended, one after the other; of seeds that are not known a guess."""
+        left, budgets = 0.0, self.league.budgets
+        for entrant in self.league.entrants:
+            speed = self.speeds[entrant.name]
+            open_trials = sum(job.outcome is None for job in self.tuning(entrant))
+            left += open_trials * budgets.tuning_samples / speed
+            known = self.trainings(entrant)
+            for budget, steps in self.budgets(entrant).items():
+                if budget not in known or known[budget].outcome is None:
+                    left += steps * self.league.batch_size / speed
+        if best := self.best():
+            jobs = [job for e in best for seed in range(1, budgets.seeds) for job in self.trainings(e, seed).values()]
+            return left + sum(self.seconds(job) for job in jobs if job.outcome is None)
+        if self.league.entrants == self.league.everyone and budgets.seeds > 1:
+            each = [sum(self.budgets(e).values()) / self.speeds[e.name] for e in self.league.entrants]
+            mean = self.league.batch_size * sum(each) / len(each)
+            left += mean * (budgets.seeds - 1) * min(budgets.best, len(each))
+        return left
+
+    def words(self, job: Job) -> list[str]:
+        """What `mondrian train` is told."""
+        every = max(1, math.ceil(job.steps / VALIDATIONS))
+        warmup = self.league.config.warmup
+        return [
+            *self.league.words(job.entrant),
+            f"run={job.folder}",
+            f"max_steps={job.steps}",
+            f"optimizer.lr={job.rate}",
+            *([] if warmup is None else [f"optimizer.warmup={max(1, round(warmup * job.steps))}"]),
+            f"seed={job.seed}",
+            f"validate_every={every}",
+            f"checkpoint_every={every}",
+            "resume=true",
+        ]
+
+    def _job(self, entrant: Entrant, budget: str, rate: float, seed: int, steps: int) -> Job:
+        folder = self.league.runs / entrant.name / f"{budget}_lr{rate:g}_seed{seed}"
+        return Job(entrant, budget, rate, seed, steps, folder)

@@ -1,0 +1,171 @@
+"""Runs the trainings of a league, several at once, each in a process of its own.
+
+A folder that a process works in is locked by a file that the process itself holds open: when the league is killed and
+started again, it waits for what a process of before is still at, and so do two leagues in one folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import IO, Any
+
+from tqdm import tqdm
+
+from mondrian.files import write_atomically
+from mondrian.league.job import TASK
+from mondrian.league.plan import Job, Plan
+from mondrian.league.settings import TUNING
+
+LOCK, LOG = "lock", "log.txt"
+
+
+@dataclass
+class Running:
+    """A training that has been started."""
+
+    job: Job
+    process: subprocess.Popen[bytes]
+    lock: IO[bytes]
+
+    @property
+    def steps(self) -> int:
+        """Steps that it has logged."""
+        rows = self.job.run.history() if self.job.run.history_file.exists() else {}
+        return int(rows["step"][-1]) if rows else 0
+
+    def end(self) -> None:
+        """Let go of what has ended; a failure is an error that names the log."""
+        self.lock.close()
+        code = self.process.returncode
+        if code == 130:
+            raise KeyboardInterrupt
+        if code != 0 or self.job.outcome is None:
+            log = self.job.folder / LOG
+            last = log.read_text(errors="replace").strip().splitlines()[-1:]
+            raise ValueError(f"{self.job.folder.name} of {self.job.entrant.name} failed: {''.join(last)} (see {log})")
+
+
+def run(plan: Plan, *, progress: bool = False) -> None:
+    """Run all trainings that are not done. The first failure lets the others end and is raised."""
+    running: list[Running] = []
+    failure: BaseException | None = None
+    bar = _Bar(plan, progress=progress)
+    try:
+        while True:
+            elsewhere = False
+            if failure is None:
+                started, elsewhere = _start(plan, running)
+                running += started
+            if not running and not elsewhere:
+                break
+            time.sleep(0.5)
+            for each in [each for each in running if each.process.poll() is not None]:
+                running.remove(each)
+                try:
+                    each.end()
+                    bar.say(each)
+                except (ValueError, KeyboardInterrupt) as error:
+                    failure = failure or error
+            bar.show(running)
+    except KeyboardInterrupt:  # the processes got it too: they save their state and end
+        for each in running:
+            each.process.wait()
+        raise
+    finally:
+        bar.close()
+    if failure is not None:
+        raise failure
+
+
+def _start(plan: Plan, running: list[Running]) -> tuple[list[Running], bool]:
+    """Start as many of the trainings that wait as there are free places, and say if other processes are at some."""
+    started: list[Running] = []
+    elsewhere = False
+    busy = {each.job.folder for each in running}
+    for job in plan.known_jobs():
+        if len(running) + len(started) >= plan.league.at_once:
+            break
+        if job.folder in busy or job.outcome is not None:
+            continue
+        lock = _lock(job)
+        if lock is None:
+            elsewhere = True
+        elif job.outcome is None:  # it may have ended since
+            started.append(Running(job, _process(plan, job, lock), lock))
+        else:
+            lock.close()
+    return started, elsewhere
+
+
+def _lock(job: Job) -> IO[bytes] | None:
+    """The job's lock, unless another process has it."""
+    job.folder.mkdir(parents=True, exist_ok=True)
+    file = open(job.folder / LOCK, "wb")  # noqa: SIM115: held as long as the training runs
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+def _process(plan: Plan, job: Job, lock: IO[bytes]) -> subprocess.Popen[bytes]:
+    task: dict[str, Any] = {
+        "words": plan.words(job),
+        "evaluate": job.budget != TUNING,
+        "native": None if plan.league.native_data is None else str(plan.league.native_data),
+        "horizon": plan.league.config.horizon,
+    }
+    file = job.folder / TASK
+    write_atomically(file, (json.dumps(task, indent=2) + "\n").encode())
+    threads = {name: str(plan.league.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    with open(job.folder / LOG, "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "mondrian.league.job", str(file)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=os.environ | threads,
+            pass_fds=(lock.fileno(),),
+        )
+
+
+class _Bar:
+    """Progress in seconds of work on a free core, and a line for each training that has ended."""
+
+    def __init__(self, plan: Plan, *, progress: bool) -> None:
+        self.plan, self.progress = plan, progress
+        self.total = plan.seconds_left()
+        self._bar: tqdm[Any] = tqdm(
+            total=round(self.total),
+            desc="league",
+            unit="s",
+            bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed} {postfix}",
+            disable=None if progress else True,
+        )
+
+    def show(self, running: list[Running]) -> None:
+        parts = {each: min(1.0, each.steps / each.job.steps) for each in running} if not self._bar.disable else {}
+        if not parts:
+            return
+        left = self.plan.seconds_left() - sum(part * self.plan.seconds(each.job) for each, part in parts.items())
+        self._bar.total = max(self._bar.total, round(left))
+        self._bar.n = round(self._bar.total - left)
+        self._bar.set_postfix_str(", ".join(f"{each.job.entrant.name} {part:.0%}" for each, part in parts.items()))
+
+    def say(self, ended: Running) -> None:
+        outcome, job = ended.job.outcome, ended.job
+        assert outcome is not None
+        found = f"validation loss {outcome['valid_loss']:.4g}" if outcome["state"] == "done" else outcome["message"]
+        text = f"{job.entrant.name:<22} {job.budget:<8} lr {job.rate:g} seed {job.seed}  {found}"
+        if self.progress:
+            self._bar.write(text) if not self._bar.disable else print(text, flush=True)
+
+    def close(self) -> None:
+        self._bar.close()

@@ -1,0 +1,145 @@
+"""What a league is told: problem, entrants, budgets, and where everything goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra import compose, initialize_config_module
+from hydra.errors import ConfigCompositionException
+from omegaconf import DictConfig, OmegaConf
+
+from mondrian.league.entrants import Entrant
+from mondrian.training.settings import number, whole, words_of
+
+PROBLEMS = ("allen_cahn", "navier_stokes")
+TUNING, SAMPLES, TIME = "tuning", "samples", "time"
+PRACTICAL = ("entrants", "folder", "jobs")  # settings that change no result
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """How much each entrant may train: so many samples, and in another training so many minutes.
+
+    `rates` are the learning rates that each tries first, on `tuning_samples` samples each; `seeds` the trainings of
+    each of the `best` entrants.
+    """
+
+    samples: int
+    minutes: float | None
+    tuning_samples: int
+    rates: tuple[float, ...]
+    seeds: int
+    best: int
+
+
+@dataclass(frozen=True)
+class League:
+    """A comparison of entrants on one problem."""
+
+    problem: str
+    scale: str
+    part: str
+    folder: Path
+    entrants: tuple[Entrant, ...]  # of this call
+    everyone: tuple[Entrant, ...]  # of the part
+    budgets: Budgets
+    overrides: tuple[str, ...]  # settings other than the default ones that change results
+    config: DictConfig
+
+    @property
+    def data(self) -> Path:
+        """Where the data is: one set for all parts."""
+        return self.folder / "data"
+
+    @property
+    def native_data(self) -> Path | None:
+        """Test solutions that were computed at each resolution, where the league looks at those too."""
+        return self.folder / "native" if self.config.native else None
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / self.part
+
+    @property
+    def batch_size(self) -> int:
+        return whole(self.config, "batch_size")
+
+    @property
+    def at_once(self) -> int:
+        """Trainings at a time."""
+        if self.config.jobs is not None:
+            return whole(self.config, "jobs", least=0)
+        return 1 if torch.cuda.is_available() else max(1, len(os.sched_getaffinity(0)) // self.threads)
+
+    @property
+    def threads(self) -> int:
+        return whole(self.config, "threads")
+
+    def words(self, entrant: Entrant) -> list[str]:
+        """The settings of an entrant that do not depend on budget, learning rate and seed."""
+        own = words_of(self.config, f"widths.{entrant.name}") if entrant.name in self.config.widths else ()
+        common = [f"scale={self.scale}", f"data.path={self.data}", f"batch_size={self.batch_size}"]
+        return [*entrant.words(self.problem), *common, *self.config.words, *own]
+
+    def steps(self, samples: float) -> int:
+        """Steps of the optimiser in which so many samples are seen."""
+        return max(1, round(samples / self.batch_size))
+
+
+def read(arguments: Sequence[str]) -> League:
+    """The league that words such as `allen_cahn part=ablation entrants=[vit_mo]` describe."""
+    names = [word for word in arguments if "=" not in word]
+    if len(names) != 1 or names[0] not in PROBLEMS:
+        raise ValueError(f"{' '.join(names) or 'nothing'} is no league; needed one of {', '.join(PROBLEMS)}")
+    scales = [word.partition("=")[2] for word in arguments if word.startswith("scale=")]
+    scale = scales[-1] if scales else "cpu"
+    known = sorted(path.stem for path in Path(str(files("mondrian") / "conf" / "league_scale")).glob("*.yaml"))
+    if f"{names[0]}_{scale}" not in known:
+        fitting = ", ".join(name.removeprefix(f"{names[0]}_") for name in known if name.startswith(names[0]))
+        raise ValueError(f"scale={scale} is not known; needed one of {fitting}")
+    rest = [word for word in arguments if "=" in word and not word.startswith("scale=")]
+    config = _compose([f"league_scale={names[0]}_{scale}", *rest])
+    part = str(config.part)
+    if part not in config.parts:
+        raise ValueError(f"part={part} is not known; needed one of {', '.join(config.parts)}")
+    everyone = tuple(Entrant.named(names[0], name) for name in config.parts[part])
+    entrants = tuple(Entrant.named(names[0], name) for name in words_of(config, "entrants"))
+    extra = tuple(entrant for entrant in entrants if entrant not in everyone)
+    folder = Path(str(config.folder or f"leagues/{names[0]}_{scale}"))
+    overrides = tuple(word for word in rest if word.partition("=")[0] not in ("part", *PRACTICAL))
+    return League(names[0], scale, part, folder, entrants, everyone + extra, _budgets(config), overrides, config)
+
+
+def _compose(words: Sequence[str]) -> DictConfig:
+    with initialize_config_module("mondrian.conf", version_base="1.3"):
+        try:
+            return compose("league", list(words))
+        except ConfigCompositionException as error:
+            raise ValueError(str(error).splitlines()[0]) from error
+
+
+def _budgets(config: DictConfig) -> Budgets:
+    rates = OmegaConf.to_container(config.rates)
+    if not isinstance(rates, list) or not rates or not all(_positive(rate) for rate in rates):
+        raise ValueError(f"rates={rates} must be learning rates, for example rates=[1e-3,3e-3]")
+    minutes = None if config.minutes is None else number(config, "minutes")
+    if minutes is not None and not minutes > 0:
+        raise ValueError(f"minutes={minutes} must be positive, or null")
+    return Budgets(
+        samples=whole(config, "samples"),
+        minutes=minutes,
+        tuning_samples=whole(config, "tuning_samples"),
+        rates=tuple(map(float, rates)),
+        seeds=whole(config, "seeds"),
+        best=whole(config, "best", least=0),
+    )
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0

@@ -1,0 +1,99 @@
+"""How fast each entrant trains: what turns a budget of minutes into a number of steps.
+
+All entrants take one training step after the other, in rounds, and the median over the rounds counts, so that what else
+the machine does meets all alike. On one thread of a processor the time is that of the processor, which other
+processes do not lengthen; otherwise that of the clock. A training of the second budget then has as many steps as fit
+into its minutes at this speed, however busy the machine is while it runs, and however often it is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from mondrian.files import write_atomically
+from mondrian.grid import Grid
+from mondrian.league.settings import League
+from mondrian.training.data import OperatorData
+from mondrian.training.fitting import model_spec
+from mondrian.training.settings import configure, splits_of
+
+ROUNDS = 5
+
+
+def speeds(league: League, *, progress: bool = False) -> dict[str, float]:
+    """Training samples a second of each entrant, measured once and then kept in `speeds.json`."""
+    file = league.runs / "speeds.json"
+    known: dict[str, float] = json.loads(file.read_text()) if file.exists() else {}
+    missing = [entrant for entrant in league.entrants if entrant.name not in known]
+    if missing:
+        data = OperatorData(
+            splits_of(configure(league.words(missing[0])), progress=progress), batch_size=1, max_steps=1
+        )
+        steps = {entrant.name: _step(league, league.words(entrant), data) for entrant in missing}
+        seconds = step_seconds(steps, threads=league.threads, progress=progress)
+        known |= {name: league.batch_size / passed for name, passed in seconds.items()}
+        write_atomically(file, (json.dumps(known, indent=2) + "\n").encode())
+    return known
+
+
+def step_seconds(
+    steps: Mapping[str, Callable[[], None]], *, threads: int, rounds: int = ROUNDS, progress: bool = False
+) -> dict[str, float]:
+    """The median duration of each of some functions, run in turn; a first round is not counted."""
+    cuda = torch.cuda.is_available()
+    clock = time.process_time if threads == 1 and not cuda else time.perf_counter
+    found: dict[str, list[float]] = {name: [] for name in steps}
+    former = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        bar = tqdm(total=(rounds + 1) * len(steps), desc="speeds", unit="step", disable=None if progress else True)
+        for number in range(rounds + 1):
+            for name, step in steps.items():
+                began = clock()
+                step()
+                if cuda:
+                    torch.cuda.synchronize()
+                if number:
+                    found[name].append(clock() - began)
+                bar.update()
+        bar.close()
+    finally:
+        torch.set_num_threads(former)
+    return {name: statistics.median(passed) for name, passed in found.items()}
+
+
+def _step(league: League, words: list[str], data: OperatorData) -> Callable[[], None]:
+    """One training step of a model, on random numbers in place of the data."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = model_spec(configure(words), data).build().to(device)
+    grid = data.train.grid
+    x = torch.randn(league.batch_size, len(data.in_names), *grid.points, device=device)
+    y = torch.randn(league.batch_size, len(data.out_names), *grid.points, device=device)
+    return training_step(model, x, y, grid)
+
+
+def training_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor, grid: Grid) -> Callable[[], None]:
+    """Forward, backward and a step of the optimiser."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        nn.functional.mse_loss(model(x, grid=grid), y).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimiser.step()
+
+    return step
+
+
+def load_speeds(folder: Path) -> dict[str, float]:
+    """The speeds that were measured."""
+    found: dict[str, float] = json.loads((folder / "speeds.json").read_text())
+    return found

@@ -1,0 +1,110 @@
+"""A small league from the command line: held, killed, continued, and shown."""
+
+import csv
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from mondrian.cli import main
+from mondrian.league.plan import OUTCOME, Plan
+from mondrian.league.runner import LOCK, run
+from mondrian.league.settings import read
+from mondrian.run import Run
+
+WORDS = ["allen_cahn", "scale=smoke", "parts.main=[fno,vit_sepmo_staggered]", "rates=[2e-3]", "best=1", "jobs=2"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A league that was killed as soon as one training had begun, and then held to its end."""
+    folder = tmp_path_factory.mktemp("league")
+    command = [sys.executable, "-m", "mondrian.cli", "league", *WORDS, f"folder={folder}"]
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 120
+    while not list((folder / "main").glob("*/*/checkpoints/*")) and time.monotonic() < until:
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert not (folder / "main" / "results.md").exists()
+    assert main(["league", *WORDS, f"folder={folder}"]) == 0
+    return folder
+
+
+def test_every_training_ended_once(folder: Path) -> None:
+    files = list(folder.glob(f"main/*/*/{OUTCOME}"))
+    outcomes = {str(file.parent.relative_to(folder / "main")): json.loads(file.read_text()) for file in files}
+    assert len(outcomes) == 2 * 2 + 2  # two entrants, two budgets; one of them with a second seed
+    assert {outcome["state"] for outcome in outcomes.values()} == {"done"}
+    for name in outcomes:
+        steps = Run.open(folder / "main" / name).history()["step"]
+        assert (steps[1:] >= steps[:-1]).all()  # no step is there twice, from two processes
+
+
+def test_the_table_has_both_budgets_and_the_seeds(folder: Path) -> None:
+    results = json.loads((folder / "main" / "results.json").read_text())
+    rows = {(row["budget"], row["name"]): row for row in results["rows"]}
+    assert set(rows) == {(b, n) for b in ("samples", "time") for n in ("fno", "vit_sepmo_staggered")}
+    assert sorted(row["seeds"] for row in results["rows"]) == [1, 1, 2, 2]
+    speeds = json.loads((folder / "main" / "speeds.json").read_text())
+    for (budget, name), row in rows.items():
+        seen = 32 if budget == "samples" else 60 * 0.02 * speeds[name]
+        assert row["samples"] == pytest.approx(seen, abs=2)  # batches of four
+        assert {f"{kind}mae {n}x{n}" for kind in ("", "native ") for n in (32, 64, 128)} < set(row["scores"])
+        fine = row["scores"]["mae 128x128"]["mean"]  # the restriction to the finest grid is no restriction
+        assert row["scores"]["native mae 128x128"]["mean"] == pytest.approx(fine, rel=1e-4)
+    assert results["versions"]["torch"].startswith("2.")
+    assert results["command"].startswith("mondrian league allen_cahn scale=smoke")
+
+
+def test_markdown_csv_and_figures_say_the_same(folder: Path) -> None:
+    part = folder / "main"
+    rows = json.loads((part / "results.json").read_text())["rows"]
+    text = (part / "results.md").read_text()
+    assert text.count("| FNO ") == 2
+    with open(part / "results.csv") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == sum(len(row["scores"]) for row in rows)
+    for name in ("errors", "curves", "spectra", "fields"):
+        for budget in ("samples", "time"):
+            assert (part / f"{name}_{budget}.png").read_bytes().startswith(b"\x89PNG")
+            assert f"![{name}_{budget}]({name}_{budget}.png)" in text
+    assert "Not there yet" not in text
+
+
+def test_what_is_done_is_not_done_again(folder: Path) -> None:
+    files = [*folder.glob("main/*/*/outcome.json"), folder / "main" / "speeds.json"]
+    before = {file: file.stat().st_mtime_ns for file in files}
+    assert main(["league", *WORDS, f"folder={folder}"]) == 0
+    assert {file: file.stat().st_mtime_ns for file in files} == before
+
+
+def test_a_training_that_another_process_is_at_is_waited_for(tmp_path: Path) -> None:
+    league = read([*WORDS, f"folder={tmp_path}", "jobs=1", "entrants=[fno]", "minutes=null"])
+    plan = Plan(league, {"fno": 50.0})
+    (job,) = plan.known_jobs()
+    job.folder.mkdir(parents=True)
+
+    def other() -> None:
+        time.sleep(1.5)
+        (job.folder / OUTCOME).write_text('{"state": "done", "valid_loss": 1.0}')
+        lock.close()
+
+    with open(job.folder / LOCK, "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        threading.Thread(target=other).start()
+        run(plan)
+    assert sorted(os.listdir(job.folder)) == [LOCK, OUTCOME]  # nothing was started here
+
+
+def test_a_training_that_fails_is_named_with_its_log(tmp_path: Path) -> None:
+    league = read([*WORDS, f"folder={tmp_path}", "jobs=1", "entrants=[fno]", "minutes=null"])  # no data was made
+    with pytest.raises(ValueError, match=r"samples_lr0.002_seed0 of fno failed: .*log\.txt"):
+        run(Plan(league, {"fno": 50.0}))

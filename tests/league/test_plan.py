@@ -1,0 +1,129 @@
+"""Which trainings a league needs: learning rates first, then both budgets, then more seeds for the best."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mondrian.league.plan import OUTCOME, Job, Plan
+from mondrian.league.settings import SAMPLES, TIME, TUNING, read
+
+SPEEDS = {"fno": 80.0, "ffno": 40.0, "vit_mo": 20.0}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    words = ["allen_cahn", f"folder={tmp_path}", "parts.main=[fno,ffno,vit_mo]", "rates=[1e-3,3e-3]", "seeds=2"]
+    league = read([*words, "best=1", "samples=1600", "minutes=2", "tuning_samples=160"])
+    return Plan(league, SPEEDS)
+
+
+def end(job: Job, loss: float | None) -> None:
+    outcome = {"state": "diverged", "message": ""} if loss is None else {"state": "done", "valid_loss": loss}
+    job.folder.mkdir(parents=True, exist_ok=True)
+    (job.folder / OUTCOME).write_text(json.dumps(outcome))
+
+
+def waiting(plan: Plan) -> list[tuple[str, str, float, int]]:
+    jobs = [job for job in plan.known_jobs() if job.outcome is None]
+    return [(job.entrant.name, job.budget, job.rate, job.seed) for job in jobs]
+
+
+def test_at_first_only_learning_rates_are_tried(plan: Plan) -> None:
+    assert waiting(plan) == [(name, TUNING, rate, 0) for name in SPEEDS for rate in (1e-3, 3e-3)]
+
+
+def test_the_learning_rate_with_the_least_validation_loss_is_taken_and_a_diverged_one_never(plan: Plan) -> None:
+    fno, ffno, vit = plan.league.entrants
+    for entrant, losses in {fno: (0.2, 0.1), ffno: (0.3, None), vit: (None, None)}.items():
+        for job, loss in zip(plan.tuning(entrant), losses, strict=True):
+            end(job, loss)
+    assert [plan.rate(entrant) for entrant in (fno, ffno, vit)] == [3e-3, 1e-3, 1e-3]
+
+
+def test_each_entrant_goes_on_as_soon_as_its_own_rate_is_known(plan: Plan) -> None:
+    fno = plan.league.entrants[0]
+    for job in plan.tuning(fno):
+        end(job, job.rate)
+    assert [word for word in waiting(plan) if word[0] == "fno"] == [("fno", SAMPLES, 1e-3, 0), ("fno", TIME, 1e-3, 0)]
+
+
+def test_the_second_budget_gives_each_the_steps_of_its_own_speed(plan: Plan) -> None:
+    assert plan.league.batch_size == 16
+    steps = {entrant.name: plan.budgets(entrant) for entrant in plan.league.entrants}
+    assert {name: found[SAMPLES] for name, found in steps.items()} == dict.fromkeys(SPEEDS, 100)
+    assert {name: found[TIME] for name, found in steps.items()} == {"fno": 600, "ffno": 300, "vit_mo": 150}
+
+
+def test_the_best_train_again_when_everyone_has_ended_and_not_before(plan: Plan) -> None:
+    losses = {"fno": 0.3, "ffno": 0.1, "vit_mo": 0.2}
+    for entrant in plan.league.entrants:
+        for job in plan.tuning(entrant):
+            end(job, job.rate)
+        assert plan.best() == ()
+        for job in plan.trainings(entrant).values():
+            end(job, losses[entrant.name])
+    assert [entrant.name for entrant in plan.best()] == ["ffno"]
+    assert waiting(plan) == [("ffno", SAMPLES, 1e-3, 1), ("ffno", TIME, 1e-3, 1)]
+
+
+def test_an_entrant_that_diverged_is_not_among_the_best(plan: Plan) -> None:
+    for entrant in plan.league.entrants:
+        for job in plan.tuning(entrant):
+            end(job, job.rate)
+        for job in plan.trainings(entrant).values():
+            end(job, None if entrant.name == "fno" else 0.5)
+    assert [entrant.name for entrant in plan.best()] == ["ffno"]
+
+
+def test_a_part_of_the_league_waits_for_the_rest_before_it_chooses_the_best(plan: Plan, tmp_path: Path) -> None:
+    words = ["allen_cahn", f"folder={tmp_path}", "parts.main=[fno,ffno,vit_mo]", "entrants=[fno]", "rates=[1e-3]"]
+    part = Plan(read(words), SPEEDS)
+    for job in part.known_jobs():
+        end(job, 0.1)
+    assert part.best() == ()
+    assert waiting(part) == []
+
+
+def test_what_is_left_is_the_time_of_all_that_has_not_ended(plan: Plan) -> None:
+    tuning = sum(2 * 160 / speed for speed in SPEEDS.values())
+    both = sum(1600 / speed for speed in SPEEDS.values()) + 3 * 120
+    assert plan.seconds_left() == pytest.approx(tuning + both + both / 3)  # and one more seed of one of them
+    for job in plan.tuning(plan.league.entrants[0]):
+        end(job, 0.1)
+    assert plan.seconds_left() == pytest.approx(tuning - 2 * 160 / 80 + both + both / 3)
+
+
+def test_words_say_everything_that_a_training_needs(plan: Plan) -> None:
+    job = plan.tuning(plan.league.entrants[2])[1]
+    words = plan.words(job)
+    assert words[:2] == ["experiment=allen_cahn/vit_mo", "scale=cpu"]
+    assert {"optimizer.lr=0.003", "max_steps=10", "seed=0", f"run={job.folder}", "resume=true"} < set(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["heat"], "heat is no league; needed one of allen_cahn, navier_stokes"),
+        ([], "nothing is no league"),
+        (["allen_cahn", "scale=huge"], "scale=huge is not known; needed one of cpu, paper, smoke"),
+        (["allen_cahn", "part=third"], "part=third is not known|third"),
+        (["allen_cahn", "entrants=[unet]"], "no entrant 'unet' of allen_cahn"),
+        (["allen_cahn", "entrants=[fno_staggered]"], "no entrant 'fno_staggered'"),
+        (["allen_cahn", "rates=[]"], r"rates=\[\] must be learning rates"),
+        (["allen_cahn", "minutes=-1"], "minutes=-1.0 must be positive, or null"),
+        (["allen_cahn", "hours=1"], "hours"),
+    ],
+)
+def test_what_is_wrong_is_named(words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(words)
+
+
+@pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])
+@pytest.mark.parametrize("scale", ["cpu", "paper", "smoke"])
+@pytest.mark.parametrize("part", ["main", "ablation"])
+def test_every_league_of_ours_can_be_read(problem: str, scale: str, part: str) -> None:
+    league = read([problem, f"scale={scale}", f"part={part}"])
+    assert len(league.entrants) == {"main": 12, "ablation": 14}[part]
+    assert all(league.words(entrant)[0].startswith(f"experiment={problem}/") for entrant in league.entrants)
