@@ -156,7 +156,7 @@ def draw_fields(rows: Sequence[Row]) -> Figure:
     shown = [*rows[: STRIPS - 1], *rows[STRIPS - 1 :][-1:]]
     fields = [Fields.load(row.jobs[0].run.evaluation / "fields.npz") for row in shown]
     points = list(fields[0].one_step)[-1]
-    taken = [each.one_step[points] if points in each.one_step else None for each in fields]
+    taken = [each.one_step.get(points) for each in fields]
     truth = next(samples.truth[0, -1] for samples in taken if samples is not None)
     predictions = [None if samples is None else samples.prediction[0, -1] for samples in taken]
     errors = [None if values is None else np.abs(values - truth) for values in predictions]

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 from tqdm import tqdm
 
@@ -31,7 +31,7 @@ class Running:
 
     job: Job
     process: subprocess.Popen[bytes]
-    lock: IO[bytes]
+    lock: int
 
     @property
     def steps(self) -> int:
@@ -41,7 +41,7 @@ class Running:
 
     def end(self) -> None:
         """Let go of what has ended; a failure is an error that names the log."""
-        self.lock.close()
+        os.close(self.lock)
         code = self.process.returncode
         if code == 130:
             raise KeyboardInterrupt
@@ -99,23 +99,23 @@ def _start(plan: Plan, running: list[Running]) -> tuple[list[Running], bool]:
         elif job.outcome is None:  # it may have ended since
             started.append(Running(job, _process(plan, job, lock), lock))
         else:
-            lock.close()
+            os.close(lock)
     return started, elsewhere
 
 
-def _lock(job: Job) -> IO[bytes] | None:
-    """The job's lock, unless another process has it."""
+def _lock(job: Job) -> int | None:
+    """The job's lock, an open file, unless another process has it."""
     job.folder.mkdir(parents=True, exist_ok=True)
-    file = open(job.folder / LOCK, "wb")  # noqa: SIM115: held as long as the training runs
+    lock = os.open(job.folder / LOCK, os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.close()
+        os.close(lock)
         return None
-    return file
+    return lock
 
 
-def _process(plan: Plan, job: Job, lock: IO[bytes]) -> subprocess.Popen[bytes]:
+def _process(plan: Plan, job: Job, lock: int) -> subprocess.Popen[bytes]:
     task: dict[str, Any] = {
         "words": plan.words(job),
         "evaluate": job.budget != TUNING,
@@ -132,7 +132,7 @@ def _process(plan: Plan, job: Job, lock: IO[bytes]) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=log,
             env=os.environ | threads,
-            pass_fds=(lock.fileno(),),
+            pass_fds=(lock,),
         )
 
 

@@ -1,4 +1,4 @@
-"""The table of a league: Markdown for people, CSV for spreadsheets, JSON with the settings and versions that made it."""
+"""The table of a league: Markdown for people, CSV for spreadsheets, JSON with the settings that made it."""
 
 from __future__ import annotations
 
