@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_training_ended_once(folder: Path) -> None:
     files = list(folder.glob(f"main/*/*/{OUTCOME}"))
     outcomes = {str(file.parent.relative_to(folder / "main")): json.loads(file.read_text()) for file in files}
-    assert len(outcomes) == 2 * 2 + 2  # two entrants, two budgets; one of them with a second seed
+    assert len(outcomes) == 2 * 2 + 1  # two entrants, two budgets; one of them with a second seed
     assert {outcome["state"] for outcome in outcomes.values()} == {"done"}
     for name in outcomes:
         steps = Run.open(folder / "main" / name).history()["step"]
@@ -52,14 +52,13 @@ def test_the_table_has_both_budgets_and_the_seeds(folder: Path) -> None:
     results = json.loads((folder / "main" / "results.json").read_text())
     rows = {(row["budget"], row["name"]): row for row in results["rows"]}
     assert set(rows) == {(b, n) for b in ("samples", "time") for n in ("fno", "vit_sepmo_staggered")}
-    assert sorted(row["seeds"] for row in results["rows"]) == [1, 1, 2, 2]
+    assert sorted(row["seeds"] for row in results["rows"]) == [1, 1, 1, 2]
     speeds = json.loads((folder / "main" / "speeds.json").read_text())
     for (budget, name), row in rows.items():
         seen = 32 if budget == "samples" else 60 * 0.02 * speeds[name]
         assert row["samples"] == pytest.approx(seen, abs=2)  # batches of four
-        assert {f"{kind}mae {n}x{n}" for kind in ("", "native ") for n in (32, 64, 128)} < set(row["scores"])
-        fine = row["scores"]["mae 128x128"]["mean"]  # the restriction to the finest grid is no restriction
-        assert row["scores"]["native mae 128x128"]["mean"] == pytest.approx(fine, rel=1e-4)
+        assert {"mae 32x32", "mae 64x64", "mae 128x128", "native mae 32x32", "native mae 64x64"} < set(row["scores"])
+        assert row["scores"]["native mae 32x32"]["mean"] != row["scores"]["mae 32x32"]["mean"]  # other solutions
     assert results["versions"]["torch"].startswith("2.")
     assert results["command"].startswith("mondrian league allen_cahn scale=smoke")
 

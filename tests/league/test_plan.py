@@ -64,7 +64,7 @@ def test_the_best_train_again_when_everyone_has_ended_and_not_before(plan: Plan)
         for job in plan.trainings(entrant).values():
             end(job, losses[entrant.name])
     assert [entrant.name for entrant in plan.best()] == ["ffno"]
-    assert waiting(plan) == [("ffno", SAMPLES, 1e-3, 1), ("ffno", TIME, 1e-3, 1)]
+    assert waiting(plan) == [("ffno", TIME, 1e-3, 1)]
 
 
 def test_an_entrant_that_diverged_is_not_among_the_best(plan: Plan) -> None:
@@ -88,10 +88,10 @@ def test_a_part_of_the_league_waits_for_the_rest_before_it_chooses_the_best(plan
 def test_what_is_left_is_the_time_of_all_that_has_not_ended(plan: Plan) -> None:
     tuning = sum(2 * 160 / speed for speed in SPEEDS.values())
     both = sum(1600 / speed for speed in SPEEDS.values()) + 3 * 120
-    assert plan.seconds_left() == pytest.approx(tuning + both + both / 3)  # and one more seed of one of them
+    assert plan.seconds_left() == pytest.approx(tuning + both + 120)  # and one more seed of one of them
     for job in plan.tuning(plan.league.entrants[0]):
         end(job, 0.1)
-    assert plan.seconds_left() == pytest.approx(tuning - 2 * 160 / 80 + both + both / 3)
+    assert plan.seconds_left() == pytest.approx(tuning - 2 * 160 / 80 + both + 120)
 
 
 def test_words_say_everything_that_a_training_needs(plan: Plan) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mondrian.recipes import recipe_names
 
@@ -31,16 +33,24 @@ BASELINES = {
 class Entrant:
     """A recipe of `mondrian models`, or with `_staggered` behind its name the same on staggered decompositions.
 
+    A variant is one of these under a name of its own, with more settings (`own`).
+
     >>> Entrant.named("allen_cahn", "vit_sepmo_staggered")
-    Entrant(name='vit_sepmo_staggered', label='ViT-NO, separable mixture, staggered', ours=True)
+    Entrant(name='vit_sepmo_staggered', label='ViT-NO, separable mixture, staggered', ours=True, base='', own=())
     """
 
     name: str
     label: str
     ours: bool
+    base: str = ""
+    own: tuple[str, ...] = ()
 
     @classmethod
-    def named(cls, problem: str, name: str) -> Entrant:
+    def named(cls, problem: str, name: str, variants: Mapping[str, Any] | None = None) -> Entrant:
+        if variants is not None and name in variants:
+            variant = variants[name]
+            base = cls.named(problem, str(variant["base"]))
+            return cls(name, str(variant["label"]), base.ours, base.name, tuple(map(str, variant["words"])))
         recipe = name.removesuffix(STAGGERED)
         ours = recipe not in BASELINES
         if f"{problem}/{recipe}" not in recipe_names() or (name != recipe and not ours):
@@ -52,10 +62,15 @@ class Entrant:
         label = f"{FAMILIES[family]}, {OPERATORS[operator]}"
         return cls(name, label + (", staggered" if name != recipe else ""), ours=True)
 
+    @property
+    def model(self) -> str:
+        """The name of the recipe, staggered or not, that this is or varies."""
+        return self.base or self.name
+
     def words(self, problem: str) -> list[str]:
-        """What `mondrian train` is told."""
-        recipe = self.name.removesuffix(STAGGERED)
-        return [f"experiment={problem}/{recipe}", *(["model.stagger=true"] if recipe != self.name else [])]
+        """What `mondrian train` is told of the recipe; `own` settings go last."""
+        recipe = self.model.removesuffix(STAGGERED)
+        return [f"experiment={problem}/{recipe}", *(["model.stagger=true"] if recipe != self.model else [])]
 
 
 def known_names(problem: str) -> list[str]:

@@ -27,17 +27,18 @@ def hold(league: League, *, progress: bool = False) -> list[Path]:
 
 
 def make_data(league: League, *, progress: bool = False) -> None:
-    """Simulate what all entrants train and are tested on."""
+    """Simulate what all entrants train and are tested on; on the finest grid both kinds of tests are one."""
     counts = [f"simulations.{split}={count}" for split, count in league.config.simulations.items()]
     splits_of(configure([*league.words(league.entrants[0]), "+data.make=true", *counts]), progress=progress)
     if league.native_data is not None:
         fine = Manifest.load(league.data)
         assert fine.problem is not None
+        coarse = [points for points in fine.points["test"] if points != fine.problem.grid.points]
         native = plan(
             replace(fine.problem, native=True),
             seed=0,
             simulations={"test": fine.simulations["test"]},
-            points={"test": list(fine.points["test"])},
+            points={"test": coarse},
             shard_size=32,
         )
         generate(league.native_data, native, progress=progress)

@@ -1,7 +1,7 @@
 """Which trainings a league needs, in which order, and which of them can begin now.
 
 Each entrant first tries every learning rate on a few samples, then trains for each budget with the best of them by
-validation loss. When everyone has, the best by validation loss train again with other seeds.
+validation loss. When everyone has, the best by validation loss train again with other seeds, for the last budget.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Plan:
         for seed in range(1, self.league.budgets.seeds):
             for entrant in best:
                 if entrant in self.league.entrants:
-                    yield from self.trainings(entrant, seed).values()
+                    yield self.trainings(entrant, seed)[self.last_budget]
 
     def seconds(self, job: Job) -> float:
         """How long a training takes on a free core, without validation and evaluation."""
@@ -140,10 +140,10 @@ class Plan:
                 if budget not in known or known[budget].outcome is None:
                     left += steps * self.league.batch_size / speed
         if best := self.best():
-            jobs = [job for e in best for seed in range(1, budgets.seeds) for job in self.trainings(e, seed).values()]
+            jobs = [self.trainings(e, seed)[self.last_budget] for e in best for seed in range(1, budgets.seeds)]
             return left + sum(self.seconds(job) for job in jobs if job.outcome is None)
         if self.league.entrants == self.league.everyone and budgets.seeds > 1:
-            each = [sum(self.budgets(e).values()) / self.speeds[e.name] for e in self.league.entrants]
+            each = [self.budgets(e)[self.last_budget] / self.speeds[e.name] for e in self.league.entrants]
             mean = self.league.batch_size * sum(each) / len(each)
             left += mean * (budgets.seeds - 1) * min(budgets.best, len(each))
         return left

@@ -83,9 +83,9 @@ class League:
 
     def words(self, entrant: Entrant) -> list[str]:
         """The settings of an entrant that do not depend on budget, learning rate and seed."""
-        own = words_of(self.config, f"widths.{entrant.name}") if entrant.name in self.config.widths else ()
+        width = words_of(self.config, f"widths.{entrant.model}") if entrant.model in self.config.widths else ()
         common = [f"scale={self.scale}", f"data.path={self.data}", f"batch_size={self.batch_size}"]
-        return [*entrant.words(self.problem), *common, *self.config.words, *own]
+        return [*entrant.words(self.problem), *common, *self.config.words, *width, *entrant.own]
 
     def steps(self, samples: float) -> int:
         """Steps of the optimiser in which so many samples are seen."""
@@ -108,8 +108,10 @@ def read(arguments: Sequence[str]) -> League:
     part = str(config.part)
     if part not in config.parts:
         raise ValueError(f"part={part} is not known; needed one of {', '.join(config.parts)}")
-    everyone = tuple(Entrant.named(names[0], name) for name in config.parts[part])
-    entrants = tuple(Entrant.named(names[0], name) for name in words_of(config, "entrants"))
+    everyone, entrants = (
+        tuple(Entrant.named(names[0], name, config.variants) for name in words_of(config, key))
+        for key in (f"parts.{part}", "entrants")
+    )
     extra = tuple(entrant for entrant in entrants if entrant not in everyone)
     folder = Path(str(config.folder or f"leagues/{names[0]}_{scale}"))
     overrides = tuple(word for word in rest if word.partition("=")[0] not in ("part", *PRACTICAL))
