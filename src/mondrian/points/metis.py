@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from jaxtyping import Int
-from scipy.sparse import coo_array
-from scipy.spatial import KDTree
 from torch import Tensor
 
 from mondrian.points.partition import Partition, PartitionSpec
@@ -71,6 +69,8 @@ def parts_of(points: PointSet, members: Int[Tensor, " point"], parts: int) -> Pa
 
 def with_neighbours(points: PointSet, neighbours: int = 6) -> PointSet:
     """The points with edges from each to its nearest `neighbours`: a graph for points that belong to no mesh."""
+    from scipy.spatial import KDTree  # slow to import
+
     if not 1 <= neighbours < points.size:
         raise ValueError(f"neighbours={neighbours} must be at least 1 and less than the {points.size} points")
     places = points.coordinates.numpy()
@@ -83,6 +83,7 @@ def with_neighbours(points: PointSet, neighbours: int = 6) -> PointSet:
 def _metis(edges: Int[Tensor, "edge 2"], points: int, parts: int, seed: int) -> Int[Tensor, " point"]:
     """Each edge counts once, in both directions, whichever way and how often it is given."""
     import pymetis  # an extra: `pip install mondrian[mesh]`
+    from scipy.sparse import coo_array
 
     first, second = edges.numpy().T
     both = coo_array((np.ones(2 * len(edges)), (np.r_[first, second], np.r_[second, first])), shape=(points, points))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
-from scipy.spatial import KDTree
 from torch import Tensor
 
 from mondrian.decomposition import Lattice
@@ -51,6 +50,8 @@ class Partition:
         check_inside(points.coordinates, self.points.domain)
         if self.lattice is not None:
             return box_of(points.coordinates, self.points.domain, self.lattice)
+        from scipy.spatial import KDTree  # slow to import
+
         _, nearest = KDTree(self.points.coordinates.numpy()).query(points.coordinates.numpy())
         return self.members[torch.from_numpy(np.asarray(nearest, dtype=np.int64))]
 

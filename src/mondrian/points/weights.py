@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
 from numpy.typing import NDArray
-from scipy.spatial import Voronoi
 from torch import Tensor
 
 from mondrian.grid import Grid
@@ -68,6 +67,8 @@ def _lengths(places: NDArray[np.float64], extent: float) -> NDArray[np.float64]:
 
 
 def _volumes(places: NDArray[np.float64], extent: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.spatial import Voronoi  # slow to import, and only needed here
+
     count, dim = places.shape
     mirrored = [places]
     for axis in range(dim):
