@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor
+from torch.distributed.fsdp import FSDPModule
 from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric
 
@@ -16,6 +17,7 @@ from mondrian.losses import Loss, MeanSquare
 from mondrian.metrics import mean_absolute_error
 from mondrian.surrogate import Surrogate
 from mondrian.training.optimiser import AdamW
+from mondrian.training.sharding import count_steps, shard
 from mondrian.training.unroll import Unroll, UnrolledLoss
 
 
@@ -77,7 +79,13 @@ class OperatorTraining(LightningModule):
     def _grid(self, batch: Batch) -> Grid:
         return self.surrogate.spec.default_grid.with_points(tuple(batch["x"].shape[2:]))
 
+    def configure_model(self) -> None:
+        if self.device_mesh is not None and not isinstance(self.surrogate.model, FSDPModule):
+            shard(self.surrogate.model, self.device_mesh["data_parallel"])
+
     def configure_optimizers(self) -> Any:
         steps = int(self.trainer.estimated_stepping_batches)
         optimiser, schedule = self.optimiser.build(self.surrogate.parameters(), steps)
+        if self.device_mesh is not None:
+            count_steps(self.surrogate.model, optimiser)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

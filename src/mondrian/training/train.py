@@ -23,6 +23,7 @@ from mondrian.training.data import OperatorData
 from mondrian.training.fitting import check_channels, model_spec, surrogate_spec
 from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
+from mondrian.training.peers import check_restarts, naming_lost_peers
 from mondrian.training.record import facts_of, joined, refuse_changes, refuse_other_data
 from mondrian.training.settings import configure, flag, number, spec_of, splits_of, whole, words_of
 from mondrian.training.symmetries import check_names
@@ -79,6 +80,7 @@ def _train(
     *,
     progress: bool,
 ) -> Run:
+    check_restarts(os.environ)
     run, seed = Run(Path(str(config.run))), whole(config, "seed", least=0)
     goes_on = flag(config, "resume") and run.record.exists()
     loss, optimiser = spec_of(config, "loss", Loss), spec_of(config, "optimizer", AdamW)
@@ -124,15 +126,16 @@ def _train(
     module = OperatorTraining(surrogate, loss=loss, optimiser=optimiser, unroll=unroll, seed=seed)
     if not goes_on and is_first(os.environ):
         run.write({"id": identity, **facts_of(config, words, splits, surrogate)})
-    with quiet():
+    timeout = number(config, "trainer.timeout")
+    with quiet(), naming_lost_peers(trainer.global_rank, trainer.world_size, timeout=timeout):
         if flag(config, "trainer.compile"):
             surrogate.model.compile()
-        trainer.fit(module, data, ckpt_path=_checkpoint(run, config), weights_only=True)
+        trainer.fit(module, data, ckpt_path=_checkpoint(run) if goes_on else None, weights_only=True)
     return run
 
 
-def _checkpoint(run: Run, config: DictConfig) -> Path | None:
-    found = newest(run.checkpoints, clean=is_first(os.environ)) if config.resume else None
-    if config.resume and found is None and is_first(os.environ):
+def _checkpoint(run: Run) -> Path | None:
+    found = newest(run.checkpoints, clean=is_first(os.environ))
+    if found is None and is_first(os.environ):
         print(f"{run.folder} has no checkpoint yet: training starts from the beginning", file=sys.stderr)
     return found
