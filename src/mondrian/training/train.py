@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from mondrian.artefact import ModelSpec
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
+from mondrian.parallel.mesh import check_shares
 from mondrian.process import is_first
 from mondrian.run import Run
 from mondrian.spec import Spec
@@ -100,6 +101,12 @@ def _train(
     augment, symmetries = words_of(config, "augment"), words_of(config, "data.symmetries")
     check_names(augment, allowed=symmetries)
     batch_size, workers = whole(config, "batch_size"), whole(config, "workers", least=0)
+    subdomains = whole(config, "parallel.subdomains")
+    check_shares(trainer.world_size, subdomains)
+    if subdomains > 1 and flag(config, "trainer.compile"):
+        raise ValueError(
+            f"trainer.compile=true cannot compile what parallel.subdomains={subdomains} exchanges; needed one"
+        )
     splits = open_splits(config)
     if goes_on:
         refuse_other_data(run, splits)
@@ -113,6 +120,7 @@ def _train(
         parity=config.data.parity,
         workers=workers,
         seed=seed,
+        subdomains=subdomains,
     )
     if goes_on:
         spec = Spec.from_json(run.facts["surrogate"])
@@ -123,7 +131,9 @@ def _train(
         spec = surrogate_spec(config, model, data, progress=progress)
     torch.manual_seed(seed)
     surrogate = spec.build()
-    module = OperatorTraining(surrogate, loss=loss, optimiser=optimiser, unroll=unroll, seed=seed)
+    module = OperatorTraining(
+        surrogate, loss=loss, optimiser=optimiser, unroll=unroll, seed=seed, subdomains=subdomains
+    )
     if not goes_on and is_first(os.environ):
         run.write({"id": identity, **facts_of(config, words, splits, surrogate)})
     timeout = number(config, "trainer.timeout")
