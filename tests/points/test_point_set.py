@@ -105,3 +105,14 @@ def test_pairs_of_dimensions_and_boxes_agree_with_the_product_rule():
     x = torch.tensor([[a.item(), b.item()] for a, b in itertools.product(*along)], dtype=torch.float64)
     one, two = (voronoi_weights(part, Grid((1.0,))) for part in along)
     torch.testing.assert_close(voronoi_weights(x, UNIT), torch.outer(one, two).flatten(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("ends", [(0, 0), (2, 2), (2, 0)], ids=["centres", "vertices", "mixed"])
+def test_the_points_of_a_grid_integrate_at_second_order(ends):
+    def error(n):
+        points = PointSet.of_grid(Grid(extent=(1.0, 1.0), points=(n, n), ends=ends))
+        assert points.weights.sum().item() == pytest.approx(1.0, rel=1e-12)
+        return abs((torch.exp(points.coordinates).prod(dim=1) * points.weights).sum().item() - (math.e - 1) ** 2)
+
+    intervals = [(n - 1 if 2 in ends else n) for n in (17, 33)]
+    assert math.log(error(17) / error(33)) / math.log(intervals[1] / intervals[0]) == pytest.approx(2.0, abs=0.15)

@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
-from mondrian import Grid, Midpoint
+from mondrian import Decomposition, Grid, Midpoint
 from mondrian.points import Boxes, CrossAttention, CrossIntegral, Placement, PointSet, Tiles, parts_of
 from mondrian.quadrature import Cell
-from tests.points.cases import RESAMPLERS, cloud, square_mesh
+from tests.points.cases import RESAMPLERS, UNIT, cloud, square_mesh
 
 pytestmark = pytest.mark.usefixtures("float64")
 every_resampler = pytest.mark.parametrize("spec", RESAMPLERS.values(), ids=RESAMPLERS)
@@ -102,8 +103,6 @@ def test_points_that_lie_regularly_give_what_the_regular_cell_gives(spec):
     partition = Boxes((2, 3)).cut(points)
     tiles = Placement.of([partition]).tiles
     given, other = Cell.build((4, 2), Midpoint()), Cell.build((2, 3), Midpoint())
-    from mondrian import Decomposition
-
     u = torch.randn(2, 3, 8, 6)
     cells = Decomposition(grid, (2, 3)).cut(u)
     encoded = resampler.encode(tiles.spread(u.flatten(2)), tiles, other)
@@ -338,6 +337,20 @@ def test_autocast_and_low_precision_stay_near(spec):
         back = resampler.decode(near[:, :, :3], cell, tiles)
     assert (near.float() - exact).norm() < 0.03 * exact.norm()
     assert back.isfinite().all()
+
+
+@every_resampler
+def test_work_is_linear_in_the_points_for_a_fixed_number_of_cells(spec):
+    resampler, cell = built(spec), Cell.build((4, 4), Midpoint())
+
+    def work(n):
+        tiles = Placement.build([PointSet(cloud(n).coordinates, torch.full((n,), 1 / n), UNIT)], Boxes((2, 2))).tiles
+        with FlopCounterMode(display=False) as counter:
+            encoded = resampler.encode(torch.randn(1, *tiles.filled.shape, 3), tiles, cell)
+            resampler.decode(encoded[:, :, :3], cell, tiles)
+        return counter.get_total_flops()
+
+    assert work(2000) / work(500) == pytest.approx(4.0, rel=0.15)
 
 
 @every_resampler
