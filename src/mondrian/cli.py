@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from mondrian.process import keep_large_blocks
 from mondrian.recipes import one_line
 
-COMMANDS = ("models", "generate", "train", "evaluate", "predict", "report", "demo")
+COMMANDS = ("models", "generate", "train", "sweep", "evaluate", "predict", "report", "demo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
