@@ -9,7 +9,6 @@ On a busy machine set OMP_NUM_THREADS=1: a single thread is measured in processo
 from __future__ import annotations
 
 import copy
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from tqdm import tqdm
 
 import mondrian
 from benchmarks.measure import flops, interleaved, keep_large_allocations, matrix_peak, peak_memory, table
+from benchmarks.sections import run_sections
 from mondrian import Integral, LowRank, Mixture, SeparableMixture, nbr_no, swin_no
 from mondrian.attention import FunctionAttention
 from mondrian.operators import Evaluation, OperatorSpec, use_definitions
@@ -269,34 +269,10 @@ def comparison() -> str:
 SECTIONS = {"operators": operators, "choice": choice, "models": models, "attention": attention, "table": comparison}
 
 
-def main(wanted: list[str]) -> None:
-    """Run the sections, print them, and store each in the table of results."""
-    unknown = set(wanted) - set(SECTIONS)
-    if unknown:
-        raise SystemExit(f"no section {unknown.pop()!r}; needed {', '.join(SECTIONS)}")
-    for name in wanted or SECTIONS:
-        text = f"{conditions()}\n\n{SECTIONS[name]()}"
-        print(f"## {name}\n\n{text}\n", flush=True)
-        store(name, text)
+HEADING = """# Speed and memory of the core
 
-
-def conditions() -> str:
-    """What a section was measured with."""
-    threads = torch.get_num_threads()
-    return f"torch {torch.__version__}, " + ("1 thread, processor time." if threads == 1 else f"{threads} threads.")
-
-
-def store(name: str, text: str) -> None:
-    """Replace one section of the stored results."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    stored = RESULTS.read_text() if RESULTS.exists() else ""
-    kept = dict(re.findall(r"^## (\w+)\n\n(.*?)\n*(?=^## |\Z)", stored, re.MULTILINE | re.DOTALL))
-    kept[name] = text
-    made = "`make bench`, on two cores shared with others: of times in one row only the ratio means much."
-    parts = [f"## {section}\n\n{kept[section]}\n" for section in SECTIONS if section in kept]
-    RESULTS.write_text("\n".join([f"# Speed and memory of the core\n\n{made}\n", *parts]))
-
+`make bench`, on two cores shared with others: of times in one row only the ratio means much."""
 
 if __name__ == "__main__":
     keep_large_allocations()
-    main(sys.argv[1:])
+    run_sections(SECTIONS, sys.argv[1:], RESULTS, HEADING)

@@ -16,7 +16,7 @@ from mondrian.training import train
 def main(words: list[str]) -> None:
     run = train("allen_cahn/vit_sepmo", "scale=smoke", *words, progress=True)
 
-    surrogate = run.surrogate()  # physical units in and out, any resolution that the cuts divide
+    surrogate = run.surrogate()  # physical units in and out, any resolution
     results = evaluate(surrogate, run.data(), progress=True)
     results.save(run.evaluation)
     print(results.table())

@@ -56,3 +56,9 @@ def test_the_arrays_of_the_example_solve_burgers_equation():
     rate = (u[:, 4] - u[:, 2]) / 0.1
     assert np.abs(residuals[0] - coarse).max() < 0.05 * np.abs(coarse).max()
     assert np.abs(rate + residuals[1]).max() < 0.2 * np.abs(rate).max()
+
+
+def test_the_example_of_a_larger_domain_trains_on_a_square_and_runs_on_two(tmp_path):
+    out = example("larger_domain.py", tmp_path, "runs/larger", "16", "4")
+    square, long = re.findall(r"\[0, (\d)\] x \[0, 2\]: mean absolute error ([\d.]+)", out)
+    assert (square[0], long[0]) == ("2", "4")

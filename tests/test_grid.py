@@ -105,3 +105,45 @@ def test_a_box_without_points_says_so_when_asked_for_them() -> None:
     for ask in (lambda: box.spacing, lambda: box.axis(0), lambda: box.coordinates()):
         with pytest.raises(ValueError, match=r"extent=\(2\.0,\) has no points; needed with_points"):
             ask()
+
+
+def test_points_at_the_vertices_run_from_end_to_end() -> None:
+    grid = Grid(extent=(3.0,), points=(7,), origin=(-1.0,), ends=(2,))
+    assert grid.axis(0, dtype=F64).tolist() == pytest.approx([-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0], abs=1e-15)
+    assert (grid.spacing, grid.intervals, grid.is_cell_centred) == ((0.5,), (6,), False)
+
+
+def test_a_ring_has_its_start_once_or_twice() -> None:
+    once = Grid(extent=(2.0,), points=(4,), periodic=(True,), ends=(1,))
+    twice = Grid(extent=(2.0,), points=(5,), periodic=(True,), ends=(2,))
+    assert once.axis(0, dtype=F64).tolist() == [0.0, 0.5, 1.0, 1.5]
+    assert twice.axis(0, dtype=F64).tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert once.spacing == twice.spacing == (0.5,)
+    assert once.intervals == twice.intervals == (4,)
+
+
+def test_vertices_twice_as_fine_hold_the_coarse_ones() -> None:
+    coarse, fine = (Grid(extent=(2.0,), points=(n,), origin=(0.3,), ends=(2,)) for n in (9, 17))
+    torch.testing.assert_close(fine.axis(0, dtype=F64)[::2], coarse.axis(0, dtype=F64), rtol=1e-15, atol=0)
+
+
+def test_a_cell_centred_grid_is_described_as_before_vertices_were_known() -> None:
+    grid = Grid(extent=(1.0,), points=(4,))
+    assert set(grid.to_json()) == {"spec", "extent", "points", "periodic", "origin"}
+    for other in (grid, Grid(extent=(1.0,), points=(4,), ends=(2,))):
+        assert Grid.from_json(other.to_json()) == other
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"extent": (1.0, 1.0), "ends": (2,)}, r"ends=\(2,\) has 1 entries.*needs 2"),
+        ({"extent": (1.0,), "ends": (3,)}, r"ends=\(3,\) must be 0 \(cell-centred\), 1 or 2"),
+        ({"extent": (1.0,), "ends": (True,)}, r"ends=\(True,\) must be 0"),
+        ({"extent": (1.0,), "ends": (1,)}, r"ends=\(1,\) leaves out an end of an axis that is not a ring.*needed 2"),
+        ({"extent": (1.0,), "points": (1,), "ends": (2,)}, r"points=\(1,\) are too few for ends=\(2,\)"),
+    ],
+)
+def test_impossible_ends_are_refused_by_name_value_and_need(arguments: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Grid(**arguments)

@@ -21,6 +21,7 @@ from mondrian.operators import (
     SeparableMixture,
     Spectral,
 )
+from mondrian.points import Boxes, CrossAttention, CrossIntegral, MetisParts, PointOperator, PointSet, point_no
 from mondrian.quadrature import EndCorrected, Midpoint
 from mondrian.recipes import build
 from mondrian.spec import Spec
@@ -28,6 +29,9 @@ from mondrian.spec import Spec
 __version__ = "0.1.0"
 
 __all__ = [
+    "Boxes",
+    "CrossAttention",
+    "CrossIntegral",
     "Decomposition",
     "EndCorrected",
     "GlobalAttention",
@@ -36,10 +40,13 @@ __all__ = [
     "Interpolating",
     "LearnedPosition",
     "LowRank",
+    "MetisParts",
     "Midpoint",
     "Mixture",
     "NeighborhoodAttention",
     "PointAttention",
+    "PointOperator",
+    "PointSet",
     "RelativeBias",
     "Rotary",
     "SeparableMixture",
@@ -51,6 +58,7 @@ __all__ = [
     "build",
     "from_pretrained",
     "nbr_no",
+    "point_no",
     "swin_no",
     "vit_no",
 ]

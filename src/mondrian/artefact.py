@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import nn
+from torch import Tensor, nn
 
 from mondrian.files import write_atomically
 from mondrian.spec import Spec
@@ -39,16 +40,20 @@ class OperatorModel(nn.Module):
 
     spec: ModelSpec
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write weights and description. If that fails at any moment the folder holds the old model or the new one."""
+    def save_pretrained(self, folder: str | Path, *, weights: Mapping[str, Tensor] | None = None) -> None:
+        """Write weights and description. If that fails at any moment the folder holds the old model or the new one.
+
+        `weights` are those of a model that is sharded over several processes, gathered; otherwise its own.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()})
-        digest, model = hashlib.sha256(weights).hexdigest(), self.spec.to_json()
+        state = self.state_dict() if weights is None else weights
+        content = save({name: tensor.detach().cpu().contiguous() for name, tensor in state.items()})
+        digest, model = hashlib.sha256(content).hexdigest(), self.spec.to_json()
         config = {"format": FORMAT, "weights_sha256": digest, "model_sha256": _digest(model), "model": model}
         description = (json.dumps(config, indent=2) + "\n").encode()
         write_atomically(_pending(folder, digest), description)
-        write_atomically(folder / WEIGHTS, weights)  # here the old model gives way to the new one
+        write_atomically(folder / WEIGHTS, content)  # here the old model gives way to the new one
         write_atomically(folder / CONFIG, description)
         _pending(folder, digest).unlink(missing_ok=True)
 

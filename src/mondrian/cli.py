@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from mondrian.process import keep_large_blocks
 from mondrian.recipes import one_line
 
-COMMANDS = ("models", "generate", "train", "evaluate", "predict", "report", "league", "demo")
+COMMANDS = ("models", "generate", "train", "evaluate", "predict", "report", "sweep", "league", "demo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -39,7 +39,13 @@ class Lattice:
         On a ring of `n` cells it lies in `-n//2 ... (n-1)//2`: it depends on the difference only.
         """
         place = self.positions(device)
-        offset = place[None, :, :] - place[:, None, :]
+        return self.between(place, place)
+
+    def between(
+        self, first: Int[Tensor, "first axis"], second: Int[Tensor, "second axis"]
+    ) -> Int[Tensor, "first second axis"]:
+        """The way from the first places to the second ones, the shorter one on a periodic axis."""
+        offset = second[None, :, :] - first[:, None, :]
         for axis, (count, ring) in enumerate(zip(self.counts, self.periodic, strict=True)):
             if ring:
                 half = count // 2
@@ -168,26 +174,37 @@ class StaggeredDecomposition:
     def move(self, cells: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch moved channel point"]:
         """From the cells of the base to the moved cells."""
         u = self.base.join(cells)
-        rings = self.base.grid.periodic
-        for axis, (points, ring) in enumerate(zip(self.base.cell_points, rings, strict=True), start=2):
-            if ring:
-                u = torch.roll(u, -(points // 2), dims=axis)
-            else:
-                outside, inside = points - points // 2, points // 2  # of the mirror image at the start, at the end
-                end = u.narrow(axis, u.shape[axis] - inside, inside)
-                u = torch.cat([u.narrow(axis, 0, outside).flip(axis), u, end.flip(axis)], dim=axis)
+        for axis, (points, ring) in enumerate(zip(self.base.cell_points, self.base.grid.periodic, strict=True)):
+            u = move_axis(u, axis, points, ring=ring)
         return cut(u, self.lattice.counts)
 
     def back(self, cells: Float[Tensor, "batch moved channel point"]) -> Float[Tensor, "batch cell channel point"]:
         """From the moved cells to the cells of the base."""
         u = join(cells, self.lattice.counts, self.base.cell_points)
-        rings = self.base.grid.periodic
-        for axis, (points, ring) in enumerate(zip(self.base.cell_points, rings, strict=True), start=2):
-            if ring:
-                u = torch.roll(u, points // 2, dims=axis)
-            else:
-                u = u.narrow(axis, points - points // 2, u.shape[axis] - points)
+        for axis, (points, ring) in enumerate(zip(self.base.cell_points, self.base.grid.periodic, strict=True)):
+            u = back_axis(u, axis, points, ring=ring)
         return self.base.cut(u)
+
+
+def move_axis(
+    u: Float[Tensor, "batch channel *space"], axis: int, points: int, *, ring: bool
+) -> Float[Tensor, "batch channel *moved"]:
+    """Move a function by half a cell of `points` points along one axis: round the ring, or between mirrors."""
+    dim, half = axis + 2, points // 2
+    if ring:
+        return torch.roll(u, -half, dims=dim)
+    start, end = u.narrow(dim, 0, points - half), u.narrow(dim, u.shape[dim] - half, half)
+    return torch.cat([start.flip(dim), u, end.flip(dim)], dim=dim)
+
+
+def back_axis(
+    u: Float[Tensor, "batch channel *moved"], axis: int, points: int, *, ring: bool
+) -> Float[Tensor, "batch channel *space"]:
+    """The inverse of `move_axis`."""
+    dim, half = axis + 2, points // 2
+    if ring:
+        return torch.roll(u, half, dims=dim)
+    return u.narrow(dim, points - half, u.shape[dim] - points)
 
 
 def counts_by_size(grid: Grid, size: tuple[float, ...]) -> tuple[int, ...]:

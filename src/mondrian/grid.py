@@ -1,9 +1,10 @@
-"""A box in physical space and the cell-centred points on it."""
+"""A box in physical space and the points on it: cell-centred, or at the vertices."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -14,9 +15,16 @@ from mondrian.spec import Spec
 
 @dataclass(frozen=True)
 class Grid(Spec):
-    r"""A box $\prod_a [o_a, o_a + L_a]$ with $n_a$ cell-centred points an axis.
+    r"""A box $\prod_a [o_a, o_a + L_a]$ with $n_a$ points an axis, cell-centred unless `ends` says otherwise.
 
     $$x_{a,j} = o_a + (j + \tfrac12) L_a / n_a, \qquad j = 0, \dots, n_a - 1$$
+
+    `ends` is how many of the two ends of an axis are points:
+
+    - 0: cell-centred, as above.
+    - 2: vertex-centred, from end to end, $x_j = o + j L / (n - 1)$.
+    - 1: vertex-centred on a periodic axis, $x_j = o + j L / n$: the end is the start and is not repeated. With 2
+      it is: the last value of a field should equal the first, and of two that differ the mean is taken.
 
     A periodic axis identifies its two ends. Without `points` the grid is the box alone; `with_points` puts
     points on it.
@@ -26,12 +34,15 @@ class Grid(Spec):
     (0.5, 0.5)
     >>> grid.axis(0)
     tensor([0.2500, 0.7500, 1.2500, 1.7500])
+    >>> Grid(extent=(2.0,), points=(5,), ends=(2,)).axis(0)
+    tensor([0.0000, 0.5000, 1.0000, 1.5000, 2.0000])
     """
 
     extent: tuple[float, ...]
     points: tuple[int, ...] = ()
     periodic: tuple[bool, ...] = ()
     origin: tuple[float, ...] = ()
+    ends: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,7 +54,8 @@ class Grid(Spec):
         object.__setattr__(self, "extent", tuple(float(length) for length in self.extent))
         object.__setattr__(self, "periodic", self.periodic or (False,) * self.dim)
         object.__setattr__(self, "origin", self.origin or (0.0,) * self.dim)
-        for name in ("periodic", "origin", "points"):
+        object.__setattr__(self, "ends", self.ends or (0,) * self.dim)
+        for name in ("periodic", "origin", "points", "ends"):
             value = getattr(self, name)
             if value and len(value) != self.dim:
                 raise ValueError(f"{name}={value} has {len(value)} entries; extent={self.extent} needs {self.dim}")
@@ -51,6 +63,19 @@ class Grid(Spec):
             raise ValueError(f"points={self.points} must hold whole numbers of at least 1")
         if not all(math.isfinite(start) for start in self.origin):
             raise ValueError(f"origin={self.origin} must be finite")
+        self._check_ends()
+
+    def _check_ends(self) -> None:
+        if any(isinstance(n, bool | float) or n not in (0, 1, 2) for n in self.ends):
+            raise ValueError(f"ends={self.ends} must be 0 (cell-centred), 1 or 2 (points at the ends) along each axis")
+        if any(n == 1 and not ring for n, ring in zip(self.ends, self.periodic, strict=True)):
+            raise ValueError(
+                f"ends={self.ends} leaves out an end of an axis that is not a ring, periodic={self.periodic}; needed 2"
+            )
+        if self.points and any(n == 1 and both == 2 for n, both in zip(self.points, self.ends, strict=True)):
+            raise ValueError(
+                f"points={self.points} are too few for ends={self.ends}; needed 2 where both ends are points"
+            )
 
     @property
     def dim(self) -> int:
@@ -58,10 +83,20 @@ class Grid(Spec):
         return len(self.extent)
 
     @property
+    def is_cell_centred(self) -> bool:
+        """Whether each point is the middle of a box of its own, along every axis."""
+        return not any(self.ends)
+
+    @property
+    def intervals(self) -> tuple[int, ...]:
+        """How many spacings an axis is long."""
+        self._needs_points()
+        return tuple(n - 1 if ends == 2 else n for n, ends in zip(self.points, self.ends, strict=True))
+
+    @property
     def spacing(self) -> tuple[float, ...]:
         """Distance between neighbouring points, an axis."""
-        self._needs_points()
-        return tuple(length / n for length, n in zip(self.extent, self.points, strict=True))
+        return tuple(length / n for length, n in zip(self.extent, self.intervals, strict=True))
 
     def with_points(self, points: tuple[int, ...]) -> Grid:
         """The same box with other points on it."""
@@ -72,8 +107,8 @@ class Grid(Spec):
     ) -> Float[Tensor, " point"]:
         """Coordinates of the points along one axis, computed in float64."""
         self._needs_points()
-        steps = torch.arange(self.points[axis], dtype=torch.float64, device=device) + 0.5
-        coordinates = self.origin[axis] + steps * (self.extent[axis] / self.points[axis])
+        steps = torch.arange(self.points[axis], dtype=torch.float64, device=device) + (0 if self.ends[axis] else 0.5)
+        coordinates = self.origin[axis] + steps * self.spacing[axis]
         return coordinates.to(dtype or torch.get_default_dtype())
 
     def coordinates(
@@ -82,6 +117,13 @@ class Grid(Spec):
         """Coordinates of all points, `(axis, *points)`."""
         axes = [self.axis(a, dtype=dtype, device=device) for a in range(self.dim)]
         return torch.stack(torch.meshgrid(*axes, indexing="ij"))
+
+    def to_json(self) -> dict[str, Any]:
+        """As every spec; cell-centred grids do not mention `ends`, so that older files describe the same grid."""
+        values = super().to_json()
+        if self.is_cell_centred:
+            del values["ends"]
+        return values
 
     def _needs_points(self) -> None:
         if not self.points:

@@ -190,6 +190,8 @@ def check_space(u: Tensor, grid: Grid, name: str) -> None:
             f"{name} has shape {tuple(u.shape)}; a grid with extent={grid.extent} needs (batch, channel, *space) "
             f"with {grid.dim} space axes and at least one value"
         )
+    if not grid.is_cell_centred:
+        raise ValueError(f"grid has ends={grid.ends}; sums over points need cell-centred ones, see mondrian.resampling")
 
 
 def _difference(prediction: Tensor, truth: Tensor) -> Tensor:

@@ -47,3 +47,22 @@ def rank(environment: Mapping[str, str]) -> tuple[int, int]:
 def is_first(environment: Mapping[str, str]) -> bool:
     """Whether this is the only process of a job, or the first of several: the one that writes and speaks."""
     return rank(environment)[0] == 0 and environment.get("NODE_RANK", "0") == "0"
+
+
+def launched(environment: Mapping[str, str]) -> tuple[int, int] | None:
+    """What torchrun or srun has started: `(processes on each machine, machines)`; None where neither did.
+
+    >>> launched({"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"})
+    (4, 2)
+    """
+    if "LOCAL_WORLD_SIZE" in environment:
+        processes, total = int(environment["LOCAL_WORLD_SIZE"]), int(environment["WORLD_SIZE"])
+        if total % processes:
+            raise ValueError(f"torchrun has started {total} processes; needed the same number on each machine")
+        return processes, total // processes
+    if "SLURM_PROCID" in environment and "SLURM_STEP_NUM_TASKS" in environment:
+        total, machines = int(environment["SLURM_STEP_NUM_TASKS"]), int(environment.get("SLURM_STEP_NUM_NODES", "1"))
+        if total % machines:
+            raise ValueError(f"srun has started {total} tasks on {machines} machines; needed --ntasks-per-node")
+        return total // machines, machines
+    return None

@@ -20,7 +20,7 @@ class Spec:
 
     >>> from mondrian import Grid
     >>> Spec.from_json(Grid(extent=(2.0, 1.0)).to_json())
-    Grid(extent=(2.0, 1.0), points=(), periodic=(False, False), origin=(0.0, 0.0))
+    Grid(extent=(2.0, 1.0), points=(), periodic=(False, False), origin=(0.0, 0.0), ends=(0, 0))
     """
 
     __no_type_check__ = True  # the tests' run-time checks would see arguments before sequences become tuples

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from mondrian.artefact import ModelSpec, OperatorModel
 from mondrian.data.datasets import Window
 from mondrian.grid import Grid
+from mondrian.models.answers import answer_on
 from mondrian.spec import Spec
 
 
@@ -66,7 +67,8 @@ class SurrogateSpec(ModelSpec):
 class Surrogate(OperatorModel):
     r"""A model in physical units: $y = S_{out}^{-1}\, G(S_{in}\, x)$ with the channel-wise scales $S$.
 
-    Training works on the scaled side (`model`, `scaled_input`, `scaled_output`), everybody else calls it.
+    Training works on the scaled side (`model`, `scaled_input`, `scaled_output`), everybody else calls it. The answer
+    stands at the points of the input, or at those of `out_grid`.
 
     >>> from mondrian import vit_no
     >>> model = vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2)).spec
@@ -85,11 +87,11 @@ class Surrogate(OperatorModel):
         self._output = _Scales(spec.out_scales)
 
     def forward(
-        self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
-    ) -> Float[Tensor, "batch out_channel *space"]:
+        self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None, out_grid: Grid | None = None
+    ) -> Float[Tensor, "batch out_channel *points"]:
         if x.ndim > 1 and x.shape[1] != len(self.spec.in_names):
             raise ValueError(f"x has {x.shape[1]} channels; needed {len(self.spec.in_names)}: {self.spec.in_names}")
-        return self.physical_output(self.model(self.scaled_input(x), grid))
+        return self.physical_output(answer_on(self.model, self.scaled_input(x), grid, out_grid))
 
     def scaled_input(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         """What the model is given."""

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 from tests.evaluation.cases import generated, surrogate, travelling
 
-from mondrian import build
+from mondrian import EndCorrected, build
 from mondrian.cli import main
 from mondrian.commands.evaluate import Settings, read
 from mondrian.data import Splits, WellFiles, Window
@@ -29,11 +30,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def write_run(folder: Path, data: Path, *, name: str = "tiny", **model) -> Run:
-    """An untrained run of the recipe `allen_cahn/vit_sepmo`, narrower."""
+def write_run(folder: Path, data: Path, *, name: str = "tiny", corrected: bool = False, **model) -> Run:
+    """An untrained run of the recipe `allen_cahn/vit_sepmo`, narrower; `corrected` needs three points a cell."""
     torch.manual_seed(0)
     settings = {"hidden_channels": 8, "n_layers": 1, "subdomains": "[8,8]", **model}
     spec = build("allen_cahn/vit_sepmo", *(f"model.{key}={value}" for key, value in settings.items())).spec
+    spec = replace(spec, quadrature=EndCorrected()) if corrected else spec
     scales = (Scale(), Scale(-3.0, 0.5, log=True)), (Scale(),)
     trained = Run(folder)
     SurrogateSpec(spec, ("u[0]", "gamma"), ("u[1]",), *scales, WINDOW).build().save_pretrained(trained.artefact)
@@ -83,13 +85,13 @@ def test_several_runs_and_a_resolution_that_one_cannot_take(
 ) -> None:
     runs = [
         write_run(tmp_path / "lr=0.1", data, name="one"),
-        write_run(tmp_path / "b", data, name="other", subdomains="[64,64]"),
+        write_run(tmp_path / "b", data, name="other", subdomains="[16,16]", corrected=True),
     ]
     words = [str(run.folder) for run in runs]
     assert main(["evaluate", *words, "simulations=1", "points=[[32,32],[64,64]]"]) == 0
     out, err = capsys.readouterr()
     assert [line.split(":")[0] for line in out.splitlines() if " split of " in line] == ["one", "other"]
-    line = r"mondrian evaluate: 32x32 is left out: subdomains=\(64, 64\) do not divide the points=\(32, 32\).*\n"
+    line = r"mondrian evaluate: 32x32 is left out: points=2 an axis are too few for terms=1.*\n"
     assert re.fullmatch(line, err)
     assert [entry.points for entry in Evaluation.load(runs[1].evaluation).one_step] == [(64, 64)]
     assert list(Evaluation.load(runs[1].evaluation).skipped) == [(32, 32)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mondrian import Grid, vit_no
+from mondrian import EndCorrected, Grid, vit_no
 from mondrian.data import Splits, WellFiles, Window
 from mondrian.evaluation import Evaluation, evaluate
 from mondrian.files import write_atomically
@@ -148,20 +148,23 @@ def test_pictures_show_the_same_simulations_at_every_resolution(splits: Splits, 
     assert fields["subdomains"].shape == (0,)
 
 
-def test_subdomains_of_a_transformer_and_resolutions_that_they_do_not_divide(tmp_path: Path) -> None:
-    shapes = {(n, n): np.random.default_rng(n).standard_normal((2, 2, n, n)) for n in (6, 8, 16)}
+def test_subdomains_of_a_transformer_and_resolutions_that_it_cannot_take(tmp_path: Path) -> None:
+    shapes = {(n, n): np.random.default_rng(n).standard_normal((2, 2, n, n)) for n in (4, 7, 8)}
     splits = generated(tmp_path, {"train": {(8, 8): shapes[8, 8]}, "test": shapes}, np.array([0.0, 1.0]))
-    model = vit_no(1, 1, hidden_channels=8, n_layers=1, subdomains=(4, 2)).spec
+    # the rule needs three points a cell; that the cuts do not divide 7 is no hindrance
+    model = vit_no(1, 1, hidden_channels=8, n_layers=1, subdomains=(2, 1), quadrature=EndCorrected()).spec
     net = SurrogateSpec(model, ("u[0]",), ("u[1]",), (Scale(),), (Scale(),)).build()
     results = evaluate(net, splits)
-    assert [entry.points for entry in results.one_step] == [(8, 8), (16, 16)]
-    assert results.fields["subdomains"].tolist() == [4, 2]
-    assert list(results.skipped) == [(6, 6)]
-    assert "subdomains=(4, 2) do not divide the points=(6, 6)" in results.skipped[6, 6]
+    assert [entry.points for entry in results.one_step] == [(7, 7), (8, 8)]
+    assert all(math.isfinite(entry.model["mae"].mean) for entry in results.one_step)
+    assert results.fields["7x7/prediction"].shape == (2, 1, 7, 7)
+    assert results.fields["subdomains"].tolist() == [2, 1]
+    assert list(results.skipped) == [(4, 4)]
+    assert "points=2 an axis are too few for terms=1" in results.skipped[4, 4]
     results.save(tmp_path / "out")
     assert Evaluation.load(tmp_path / "out").skipped == results.skipped
-    with pytest.raises(ValueError, match=r"takes none of the resolutions.*6x6: subdomains=\(4, 2\) do not divide"):
-        evaluate(net, splits, points=[(6, 6)])
+    with pytest.raises(ValueError, match=r"takes none of the resolutions.*4x4: points=2 an axis are too few"):
+        evaluate(net, splits, points=[(4, 4)])
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_results(

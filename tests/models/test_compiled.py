@@ -43,3 +43,12 @@ def test_a_compiled_model_keeps_the_tolerance_of_its_separated_kernels_while_it_
         with torch.no_grad():
             expected = built.definition(v, cell)
             assert (compiled(v, cell) - expected).abs().amax() < 1e-5 * expected.abs().amax()
+
+
+@pytest.mark.parametrize("more", [{}, {"cell_points": (2, 2)}], ids=["as needed", "fixed"])
+def test_a_resolution_that_the_cuts_do_not_divide_compiles_too(more):
+    torch.compiler.reset()
+    model = small("vit", relative=True, **more)
+    x = torch.randn(1, 2, 9, 13)
+    expected = model(x)
+    torch.testing.assert_close(torch.compile(model, fullgraph=True, backend="aot_eager")(x), expected)

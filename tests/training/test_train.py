@@ -282,7 +282,7 @@ def test_bad_input_is_named(words: list[str], tmp_path: Path) -> None:
     refused([], "nothing to train is named")
     refused([], "nope holds no run to go on with", f"run={tmp_path / 'nope'}", "resume=true")
     refused(words, r"noise=0\.1 is in units of the fields' deviations", "noise=0.1", "normalise=none")
-    refused(words, "trainer.strategy=fsdp shards the model", "trainer.strategy=fsdp")
+    refused(words, "trainer.strategy=deepspeed shards the model", "trainer.strategy=deepspeed")
     assert not (tmp_path / "run").exists()
 
 

@@ -12,6 +12,7 @@ from mondrian.attention.position import Position, RelativeBias, Rotary, rotate
 from mondrian.decomposition import Lattice
 from mondrian.operators.base import OperatorSpec
 from mondrian.quadrature import Cell
+from mondrian.strip import Slab, Strip
 
 
 class FunctionAttention(nn.Module):
@@ -53,7 +54,7 @@ class FunctionAttention(nn.Module):
         self.rotary = rotations[0] if rotations else None
 
     def forward(
-        self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice
+        self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
     ) -> Float[Tensor, "batch cell channel point"]:
         part = cell.split(self.parts) if math.prod(self.parts) > 1 else cell
         q, k, v = self.project(u, cell).chunk(3, dim=2)
@@ -61,11 +62,13 @@ class FunctionAttention(nn.Module):
         if self.rotary is not None:
             angles = self.rotary.angles(u.shape[2] // self.spec.n_heads // 2, lattice, dtype=u.dtype, device=u.device)
             q, k = (self._rotated(function, angles) for function in (q, k))
+        place: Lattice | Strip
+        place, (k, v) = lattice.look(self.spec, k, v) if isinstance(lattice, Slab) else (lattice, (k, v))
         q, k, v = (self._heads(function, cell) for function in (q, k, v))
         # the sum over points becomes a quadrature of the integral
         q = q * (part.weights * scale).repeat(q.shape[-1] // part.size)
         attend = self.spec.definition if self.plain else self.spec.attend
-        return self.out(self._merge(attend(q, k, v, lattice, self.bias), u, cell), cell)
+        return self.out(self._merge(attend(q, k, v, place, self.bias), u, cell), cell)
 
     def _rotated(self, u: Tensor, angles: Tensor) -> Tensor:
         return rotate(u.unflatten(2, (self.spec.n_heads, -1)), angles).flatten(2, 3)

@@ -2,10 +2,12 @@
 
 Each pattern gives `sees`, the plain statement of who looks at whom, and `attend`, which computes only that.
 Queries, keys and values are `(batch, head, cell, feature)`; scores are products over features, already scaled.
+In place of a lattice a pattern also takes a strip of it: some rows that look, and all rows that they see.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -18,6 +20,7 @@ from mondrian.attention.tiles import mask_of, tiles, windows
 from mondrian.decomposition import Lattice
 from mondrian.operators.base import OperatorSpec
 from mondrian.spec import Spec
+from mondrian.strip import Rows, Strip
 
 Bias = Callable[[Int[Tensor, "row column axis"], tuple[int, ...]], Float[Tensor, "head row column"]]
 
@@ -49,37 +52,40 @@ class AttentionSpec(Spec):
         """Whether the first cell attends to the second."""
         raise NotImplementedError
 
+    def seen_by(self, rows: Rows) -> Rows:
+        """All rows that hold something that a cell of `rows` attends to."""
+        raise NotImplementedError
+
     def attend(
         self,
-        q: Float[Tensor, "batch head cell feature"],
-        k: Float[Tensor, "batch head cell feature"],
-        v: Float[Tensor, "batch head cell feature"],
-        lattice: Lattice,
+        q: Float[Tensor, "batch head query feature"],
+        k: Float[Tensor, "batch head key feature"],
+        v: Float[Tensor, "batch head key feature"],
+        lattice: Lattice | Strip,
         bias: Bias | None = None,
-    ) -> Float[Tensor, "batch head cell feature"]:
+    ) -> Float[Tensor, "batch head query feature"]:
         """Softmax attention over what each cell sees."""
         raise NotImplementedError
 
     def definition(
         self,
-        q: Float[Tensor, "batch head cell feature"],
-        k: Float[Tensor, "batch head cell feature"],
-        v: Float[Tensor, "batch head cell feature"],
-        lattice: Lattice,
+        q: Float[Tensor, "batch head query feature"],
+        k: Float[Tensor, "batch head key feature"],
+        v: Float[Tensor, "batch head key feature"],
+        lattice: Lattice | Strip,
         bias: Bias | None = None,
-    ) -> Float[Tensor, "batch head cell feature"]:
+    ) -> Float[Tensor, "batch head query feature"]:
         """The same by a full score matrix, what is not seen masked."""
-        self.check(lattice)
+        strip = Strip.of(lattice)
+        self.check(strip.lattice)
         score = torch.einsum("bhif,bhjf->bhij", q, k)
         if bias is not None:
-            score = score + bias(lattice.offsets(q.device), lattice.reach)
-        return torch.softmax(self.hide(score, lattice), dim=-1) @ v
+            score = score + bias(strip.offsets(q.device), strip.lattice.reach)
+        return torch.softmax(self.hide(score, strip), dim=-1) @ v
 
-    def hide(
-        self, score: Float[Tensor, "batch head cell cell"], lattice: Lattice
-    ) -> Float[Tensor, "batch head cell cell"]:
+    def hide(self, score: Float[Tensor, "batch head query key"], strip: Strip) -> Float[Tensor, "batch head query key"]:
         """Take what is not seen out of the softmax."""
-        return score.masked_fill(~self.sees(lattice, score.device), -torch.inf)
+        return score.masked_fill(~strip.select(self.sees(strip.lattice, score.device)), -torch.inf)
 
 
 @dataclass(frozen=True)
@@ -89,8 +95,12 @@ class GlobalAttention(AttentionSpec):
     def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
         return torch.ones(lattice.size, lattice.size, dtype=torch.bool, device=device)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice, bias: Bias | None = None) -> Tensor:
-        mask = None if bias is None else bias(lattice.offsets(q.device), lattice.reach)[None].to(q.dtype)
+    def seen_by(self, rows: Rows) -> Rows:
+        return Rows(rows.lattice, 0, rows.counts[0])
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
+        strip = Strip.of(lattice)
+        mask = None if bias is None else bias(strip.offsets(q.device), strip.lattice.reach)[None].to(q.dtype)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
 
 
@@ -137,12 +147,21 @@ class WindowedAttention(AttentionSpec):
             together &= number[:, None] == number[None, :]
         return together
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice, bias: Bias | None = None) -> Tensor:
-        self.check(lattice)
-        groups = windows(lattice, self.window, self.shift, q.device)
+    def seen_by(self, rows: Rows) -> Rows:
+        w, s = self.window[0], self.shift[0]
+        first = s + (rows.start - s) // w * w
+        last = s + math.ceil((rows.stop - s) / w) * w
+        return Rows.within(rows.lattice, first, last)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
+        strip = Strip.of(lattice)
+        self.check(strip.lattice)
+        groups = windows(strip, self.window, self.shift, q.device)
         values = None if bias is None else bias(groups.offsets, tuple(w - 1 for w in self.window))
         mask = mask_of(groups.seen, values, q)
-        qw, kw, vw = (groups.split(part, groups.queries) for part in (q, k, v))
+        qw, kw, vw = (
+            groups.split(part, cells) for part, cells in ((q, groups.queries), (k, groups.keys), (v, groups.keys))
+        )
         return groups.join(F.scaled_dot_product_attention(qw, kw, vw, attn_mask=mask, scale=1.0))
 
 
@@ -171,20 +190,24 @@ class NeighborhoodAttention(AttentionSpec):
     def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
         return lattice.near(self.radius, device)
 
-    def hide(
-        self, score: Float[Tensor, "batch head cell cell"], lattice: Lattice
-    ) -> Float[Tensor, "batch head cell cell"]:
-        far = ~self.sees(lattice, score.device)
+    def hide(self, score: Float[Tensor, "batch head query key"], strip: Strip) -> Float[Tensor, "batch head query key"]:
+        far = ~strip.select(self.sees(strip.lattice, score.device))
         return score.masked_fill(far, 0.0 if self.zero_far else -torch.inf)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice, bias: Bias | None = None) -> Tensor:
-        self.check(lattice)
-        groups = tiles(lattice, self.radius, q.device)
-        offsets = lattice.offsets(q.device) if groups is None else groups.offsets
-        reach = (self.radius,) * len(lattice.counts)
+    def seen_by(self, rows: Rows) -> Rows:
+        reach = rows.counts[0] if self.zero_far else self.radius
+        return Rows.within(rows.lattice, rows.start - reach, rows.stop + reach)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
+        strip = Strip.of(lattice)
+        self.check(strip.lattice)
+        groups = tiles(strip, self.radius, q.device)
+        offsets = strip.offsets(q.device) if groups is None else groups.offsets
+        reach = (self.radius,) * len(strip.lattice.counts)
         values = None if bias is None else bias(offsets.clamp(-self.radius, self.radius), reach)
         if groups is None:  # the halo would reach everything: nothing to save
-            return self._softmax(q, k, v, mask_of(self.sees(lattice, q.device)[None], values, q), v)
+            near = offsets.abs().amax(dim=-1) <= self.radius
+            return self._softmax(q, k, v, mask_of(near[None], values, q), v)
         queries, keys, near = (
             groups.split(part, cells) for part, cells in ((q, groups.queries), (k, groups.keys), (v, groups.keys))
         )

@@ -14,6 +14,7 @@ from mondrian.decomposition import Lattice
 from mondrian.polynomials import legendre_basis, total_degree
 from mondrian.quadrature import Cell
 from mondrian.spec import Spec
+from mondrian.strip import Rows
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class PositionFunctions(nn.Module):
         self.table = nn.Parameter(0.02 * torch.randn(math.prod(self.counts), channels, size))
 
     def forward(
-        self, v: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice
+        self, v: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Rows
     ) -> Float[Tensor, "batch cell channel point"]:
         if not self.spec.tile and lattice.counts != self.counts:
             raise ValueError(
@@ -61,7 +62,7 @@ class PositionFunctions(nn.Module):
                 "for other numbers choose RelativeBias, Rotary, or LearnedPosition(tile=...)"
             )
         functions = self.table @ legendre_basis(cell.coordinates, self.spec.degree + 1).mT
-        if lattice.counts == self.counts:
+        if isinstance(lattice, Lattice) and lattice.counts == self.counts:
             return v + functions
         place = lattice.positions(v.device)
         index = torch.zeros_like(place[:, 0])
@@ -122,7 +123,7 @@ class Rotary(Position):
             raise ValueError(f"base={self.base} must be larger than 1")
 
     def angles(
-        self, pairs: int, lattice: Lattice, *, dtype: torch.dtype, device: torch.device
+        self, pairs: int, lattice: Lattice | Rows, *, dtype: torch.dtype, device: torch.device
     ) -> Float[Tensor, "cell pair"]:
         """The angle of each pair of channels in each cell; pairs that no axis claims do not turn."""
         dim = len(lattice.counts)

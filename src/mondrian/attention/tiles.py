@@ -17,6 +17,7 @@ from torch import Tensor
 
 from mondrian.constants import constant
 from mondrian.decomposition import Lattice
+from mondrian.strip import Strip
 
 COPY = 48  # scores that cost as much as the copy of one key and value: an estimate from bandwidth and peak
 SIDES = (1, 2, 4, 8, 16)  # of tiles that are tried, besides the whole axis
@@ -50,53 +51,72 @@ class Groups:
 
 
 @constant
-def windows(lattice: Lattice, window: tuple[int, ...], shift: tuple[int, ...], device: torch.device) -> Groups:
-    """Windows of cells, the first one starting at `shift`; those that reach over an end hold two parts."""
+def windows(lattice: Lattice | Strip, window: tuple[int, ...], shift: tuple[int, ...], device: torch.device) -> Groups:
+    """Windows of cells, the first one starting at `shift`; those that reach over an end hold two parts.
+
+    Of a strip these are the windows of its keys, among which those of every query must be complete.
+    """
+    strip = Strip.of(lattice)
+    lattice, rows = strip.lattice, strip.keys
+    counts = (rows.number, *lattice.counts[1:])
+    rings = (lattice.periodic[0] and rows.all_there_are, *lattice.periodic[1:])
+    starts = ((shift[0] - rows.start) % window[0], *shift[1:])
     places, parts = [], []
-    for count, w, s, ring in zip(lattice.counts, window, shift, lattice.periodic, strict=True):
+    for count, w, s, ring in zip(counts, window, starts, rings, strict=True):
         padded = math.ceil(count / w) * w
         place = (torch.arange(padded, device=device).view(-1, w) + s) % padded
         places.append(place.clamp(max=count - 1))
         parts.append(torch.where(place >= count, 2, torch.zeros_like(place) if ring else (place < s).long()))
-    cells, part = _together(places, lattice.counts), _together(parts, (3,) * len(window))
+    cells, part = _together(places, counts), _together(parts, (3,) * len(window))
     missing = torch.stack([part // 3**axis % 3 == 2 for axis in range(len(window))]).any(dim=0)
     whole = all(
-        count % w == 0 and (ring or s == 0)
-        for count, w, s, ring in zip(lattice.counts, window, shift, lattice.periodic, strict=True)
+        count % w == 0 and (ring or s == 0) for count, w, s, ring in zip(counts, window, starts, rings, strict=True)
     )
     seen = None if whole else part[:, :, None] == part[:, None, :]
     offsets = Lattice(window, (False,) * len(window)).offsets(device)
     for axis, (count, ring) in enumerate(zip(lattice.counts, lattice.periodic, strict=True)):
         if ring:  # a window as long as the ring: the shorter way round
             offsets[..., axis] = (offsets[..., axis] + count // 2) % count - count // 2
-    return Groups(cells, cells, _inverse(cells, missing, lattice.size), offsets, seen)
+    row = strip.queries.place_of(places[0] + rows.start)
+    elsewhere = (row < 0) | (row >= strip.queries.number)
+    looking = [row.clamp(0, strip.queries.number - 1), *places[1:]]
+    queries = _together(looking, (strip.queries.number, *counts[1:]))
+    missing = missing | (_together([elsewhere.long(), *map(torch.zeros_like, places[1:])], (2,) * len(window)) > 0)
+    return Groups(queries, cells, _inverse(queries, missing, strip.queries.size), offsets, seen)
 
 
 @constant
-def tiles(lattice: Lattice, radius: int, device: torch.device) -> Groups | None:
+def tiles(lattice: Lattice | Strip, radius: int, device: torch.device) -> Groups | None:
     """Tiles of cells that look at all cells within `radius`; None where the full score matrix is no more work."""
-    tile = best_tile(lattice, radius)
+    strip = Strip.of(lattice)
+    tile = best_tile(strip, radius)
     if tile is None:
         return None
-    inside, around, beyond, there = [], [], [], []
-    for count, t, ring in zip(lattice.counts, tile, lattice.periodic, strict=True):
+    lattice = strip.lattice
+    looking, held = ((rows.number, *lattice.counts[1:]) for rows in (strip.queries, strip.keys))
+    inside, around, beyond, hidden = [], [], [], []
+    for axis, (count, t) in enumerate(zip(looking, tile, strict=True)):
         start = torch.arange(0, count, t, device=device)[:, None]
         place, key = start + torch.arange(t, device=device), start + torch.arange(-radius, t + radius, device=device)
         inside.append(place.clamp(max=count - 1))
-        around.append(key % count if ring else key.clamp(0, count - 1))
         beyond.append((place >= count).long())
-        # past the end of a ring that the tiles do not divide, only the halo of the last real cell is asked for
-        there.append(((key >= count + radius) if ring else (key < 0) | (key >= count)).long())
+        if axis == 0:
+            found = strip.keys.place_of(key + strip.queries.start)
+        else:
+            found = key % count if lattice.periodic[axis] else key
+        around.append(found.clamp(0, held[axis] - 1))
+        # past the last cell that looks only its halo is wanted: a ring that the tiles do not divide comes round again
+        hidden.append(((found < 0) | (found >= held[axis]) | (key >= count + radius)).long())
     dim = len(tile)
-    queries, keys = _together(inside, lattice.counts), _together(around, lattice.counts)
+    queries, keys = _together(inside, looking), _together(around, held)
     inner, outer = (
         Lattice(size, (False,) * dim).positions(device) for size in (tile, tuple(t + 2 * radius for t in tile))
     )
     offsets = outer[None, :, :] - radius - inner[:, None, :]
-    seen = (offsets.abs().amax(dim=-1) <= radius) & (_together(there, (2,) * dim) == 0)[:, None, :]
+    seen = (offsets.abs().amax(dim=-1) <= radius) & (_together(hidden, (2,) * dim) == 0)[:, None, :]
     # a query beyond the domain may look at anything: it is cut off afterwards, and must not be nan
     seen = seen | ~seen.any(dim=-1, keepdim=True)
-    back = _inverse(queries, _together(beyond, (2,) * dim) > 0, lattice.size)
+    back = _inverse(queries, _together(beyond, (2,) * dim) > 0, strip.queries.size)
     return Groups(queries, keys, back, offsets, seen)
 
 
@@ -127,16 +147,18 @@ def _inverse(
     return torch.where(missing, size, cells).flatten().argsort()[:size]
 
 
-def best_tile(lattice: Lattice, radius: int) -> tuple[int, ...] | None:
+def best_tile(lattice: Lattice | Strip, radius: int) -> tuple[int, ...] | None:
     """The tile with the least work: scores, and copies of keys, which cost about as much as `COPY` scores each.
 
     None where no tile does less than the full score matrix, or where a halo would meet itself round a ring.
     """
-    if any(ring and 2 * radius + 1 > n for n, ring in zip(lattice.counts, lattice.periodic, strict=True)):
+    strip = Strip.of(lattice)
+    whole, counts = strip.lattice, (strip.queries.number, *strip.lattice.counts[1:])
+    if any(ring and 2 * radius + 1 > n for n, ring in zip(whole.counts, whole.periodic, strict=True)):
         return None
-    best, least = None, float(lattice.size**2)
-    for tile in product(*([side for side in SIDES if side < n] + [n] for n in lattice.counts)):
-        number = math.prod([math.ceil(n / t) for n, t in zip(lattice.counts, tile, strict=True)])
+    best, least = None, float(strip.queries.size * strip.keys.size)
+    for tile in product(*([side for side in SIDES if side < n] + [n] for n in counts)):
+        number = math.prod([math.ceil(n / t) for n, t in zip(counts, tile, strict=True)])
         keys = math.prod([t + 2 * radius for t in tile])
         work = float(number * keys * (math.prod(tile) + COPY))
         if work < least:

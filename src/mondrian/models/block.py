@@ -11,6 +11,7 @@ from mondrian.attention import AttentionSpec, FunctionAttention, Position
 from mondrian.decomposition import Lattice
 from mondrian.operators import OperatorSpec
 from mondrian.quadrature import Cell
+from mondrian.strip import Slab
 
 GROUPS = 8
 
@@ -44,7 +45,7 @@ class Block(nn.Module):
         self.feed_forward = operator.feed_forward(channels, channels, channels, dim=dim)
 
     def forward(
-        self, v: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice
+        self, v: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
     ) -> Float[Tensor, "batch cell channel point"]:
         v = v + self.attention(self.attention_norm(v), cell, lattice)
         return v + self.feed_forward(self.feed_forward_norm(v), cell)

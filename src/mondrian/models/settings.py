@@ -31,6 +31,7 @@ class Settings(TypedDict, total=False):
     quadrature: Quadrature
     grid: Grid | None
     stagger: bool
+    cell_points: tuple[int, ...]
 
 
 def vit_no(

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from mondrian.artefact import ModelSpec, OperatorModel
-from mondrian.attention import AttentionSpec, GlobalAttention, LearnedPosition, Position
+from mondrian.attention import AttentionSpec, GlobalAttention, LearnedPosition, Position, Rotary
 from mondrian.decomposition import Decomposition, Lattice, counts_by_size
 from mondrian.grid import Grid
 from mondrian.models.block import Block
+from mondrian.models.detail import Detail
 from mondrian.operators import OperatorSpec, SeparableMixture
 from mondrian.quadrature import Cell, Midpoint, Quadrature
+from mondrian.resampling import resample
+from mondrian.strip import Subdomains
 
 
 @dataclass(frozen=True)
 class TransformerSpec(ModelSpec):
     """Everything that defines a `TransformerOperator` but its weights.
 
-    The domain is cut into a number of `subdomains` an axis, or into subdomains of a physical `subdomain_size`.
+    The domain is cut into a number of `subdomains` an axis, or into subdomains of a physical `subdomain_size`; of the
+    latter a larger domain has more. The blocks work on `cell_points` reference points in each, whatever the resolution
+    of the input; if not told on as many as the input needs (`reference_points`).
     `grid` is the box that inputs live on when a call names no other; without it a unit box, not periodic.
     With `stagger` every other block works on the decomposition moved by half a subdomain.
     """
@@ -37,6 +43,7 @@ class TransformerSpec(ModelSpec):
     quadrature: Quadrature = Midpoint()
     grid: Grid | None = None
     stagger: bool = False
+    cell_points: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,6 +56,8 @@ class TransformerSpec(ModelSpec):
             )
         if self.grid is not None and self.grid.dim != self.dim:
             raise ValueError(f"grid has {self.grid.dim} axes; the subdomains have {self.dim}")
+        if self.cell_points and (len(self.cell_points) != self.dim or min(self.cell_points) < 1):
+            raise ValueError(f"cell_points={self.cell_points} must hold {self.dim} numbers of at least 1")
         if self.subdomains or self.grid is not None:
             self.attention.check(Lattice(self.counts(), self.default_grid.periodic))
 
@@ -66,10 +75,34 @@ class TransformerSpec(ModelSpec):
         return TransformerOperator(self)
 
     def decompose(self, grid: Grid) -> Decomposition:
-        """Cut a grid the way the model does."""
-        if self.subdomains:
-            return Decomposition(grid, self.subdomains)
-        return Decomposition.by_size(grid, self.subdomain_size)
+        """Cut the box of a grid the way the model does; its points are the reference points of the cells."""
+        counts = self.subdomains or counts_by_size(grid, self.subdomain_size)
+        if len(counts) != grid.dim:
+            raise ValueError(f"grid has {grid.dim} axes; the subdomains have {len(counts)}")
+        self._check_rings(Lattice(counts, grid.periodic))
+        inner = self.cell_points or self.reference_points(grid, counts)
+        points = tuple(n * count for n, count in zip(inner, counts, strict=True))
+        return Decomposition(replace(grid, points=points, ends=()), counts)
+
+    def reference_points(self, grid: Grid, counts: tuple[int, ...]) -> tuple[int, ...]:
+        """Reference points of a cell along each axis: the fewest that lie no further apart than those of the grid.
+
+        Those of the grid itself where the cuts divide it. With spatial heads they are a multiple of these.
+        """
+        parts = self.attention.spatial_heads or (1,) * self.dim
+        pairs = zip(grid.intervals, counts, parts, strict=True)
+        return tuple(part * math.ceil(n / (count * part)) for n, count, part in pairs)
+
+    def _check_rings(self, lattice: Lattice) -> None:
+        """A rotary encoding goes whole times round a ring: on one of another length it is not what was learned."""
+        if not any(isinstance(p, Rotary) for p in self.positions) or self.subdomains or self.grid is None:
+            return
+        for known, count, ring in zip(self.counts(), lattice.counts, lattice.periodic, strict=True):
+            if ring and count != known:
+                raise ValueError(
+                    f"Rotary learned rings of {self.counts()} subdomains, but there are {lattice.counts}; for other "
+                    "numbers on a periodic axis choose RelativeBias, LearnedPosition(tile=...), or no position"
+                )
 
     def counts(self) -> tuple[int, ...]:
         """Number of subdomains along each axis of the default box."""
@@ -84,14 +117,19 @@ class TransformerOperator(OperatorModel):
     """A transformer over the functions on the subdomains of a box.
 
     Lift, position, blocks, projection; lift and projection are feed-forward operators on the subdomains too. Takes
-    `(batch, in_channels, *space)` to `(batch, out_channels, *space)` at any resolution that the cuts divide.
+    `(batch, in_channels, *space)` to `(batch, out_channels, *space)` at any resolution. Where the cuts do not divide
+    the points of `grid`, the input is resampled to reference points of the cells and the answer back; `out_grid` asks
+    for the answer at other points of the same box, or of a part of it. With `slab` the input lies on the cells of a
+    part of a decomposition (`mondrian.parallel`). Fixed `cell_points` are completed by `Detail`.
 
     >>> import torch
     >>> model = TransformerSpec(in_channels=2, out_channels=1, hidden_channels=16, subdomains=(4, 4)).build()
     >>> model(torch.zeros(1, 2, 32, 32)).shape
     torch.Size([1, 1, 32, 32])
-    >>> model(torch.zeros(1, 2, 64, 16)).shape
-    torch.Size([1, 1, 64, 16])
+    >>> model(torch.zeros(1, 2, 85, 33)).shape
+    torch.Size([1, 1, 85, 33])
+    >>> model(torch.zeros(1, 2, 32, 32), out_grid=Grid(extent=(1.0, 1.0), points=(65, 65), ends=(2, 2))).shape
+    torch.Size([1, 1, 65, 65])
     """
 
     spec: TransformerSpec
@@ -108,14 +146,36 @@ class TransformerOperator(OperatorModel):
             for index in range(spec.n_layers)
         )
         self.projection = operator.feed_forward(width, width, spec.out_channels, dim=dim)
+        self.detail = Detail(spec.in_channels, width, spec.out_channels) if spec.cell_points else None
 
     def forward(
-        self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
-    ) -> Float[Tensor, "batch out_channels *space"]:
+        self,
+        x: Shaped[Tensor, "batch channel *space"],
+        grid: Grid | None = None,
+        out_grid: Grid | None = None,
+        *,
+        slab: Subdomains | None = None,
+    ) -> Float[Tensor, "batch out_channels *points"]:
         spec = self.spec
         check_input(x, spec.in_channels, spec.dim)
+        if slab is not None:
+            return self._on(x, slab)
         box = (grid or spec.default_grid).with_points(tuple(x.shape[2:]))
         decomposition = spec.decompose(box)
+        inner, out = decomposition.grid, out_grid or box
+        smooth = resample(x, box, inner)
+        # what the cells answer may jump from one to the next: nothing is interpolated across a cut
+        answer = resample(self._on(smooth, decomposition), inner, out, pieces=decomposition.subdomains)
+        if self.detail is None:
+            return answer
+        detail = resample(x - resample(smooth, inner, box), box, out)
+        return answer + self.detail(detail, resample(smooth, inner, out), answer)
+
+    def _on(
+        self, x: Shaped[Tensor, "batch channel *space"], decomposition: Subdomains
+    ) -> Float[Tensor, "batch out_channels *space"]:
+        """From the points of the cells to the points of the cells, on a whole box or on a slab of one."""
+        spec = self.spec
         cell = Cell.build(decomposition.cell_points, spec.quadrature, dtype=x.dtype, device=x.device)
         v = self.lift(decomposition.cut(x), cell)
         for position in self.positions:
@@ -127,7 +187,7 @@ class TransformerOperator(OperatorModel):
                 v = block(v, cell, decomposition.lattice)
         return decomposition.join(self.projection(v, cell))
 
-    def _staggered(self, block: nn.Module, v: Tensor, cell: Cell, decomposition: Decomposition) -> Tensor:
+    def _staggered(self, block: nn.Module, v: Tensor, cell: Cell, decomposition: Subdomains) -> Tensor:
         moved = decomposition.staggered()
         return moved.back(block(moved.move(v), cell, moved.lattice))
 

@@ -55,10 +55,10 @@ class SeparationTerms:
         return self.terms
 
     def refresh(self, layer: nn.Linear) -> None:
-        """Look at the weights now, as for training."""
-        if not layer.weight.is_meta:
+        """Look at the weights now, as for training; at those that are sharded over processes when they are gathered."""
+        if not layer.weight.is_meta and not _is_sharded(layer.weight):
             self.terms = terms_needed(Ridge.of(layer), self.tolerance * self.MARGIN)
-            self.key = None
+        self.key = None
 
 
 class KernelCache:
@@ -87,6 +87,11 @@ class KernelCache:
 
     def __reduce__(self) -> tuple[type[KernelCache], tuple[()]]:
         return KernelCache, ()
+
+
+def _is_sharded(weight: Tensor) -> bool:
+    """Whether a weight is a `DTensor`, of which this process has a part; the class takes a second to import."""
+    return hasattr(weight, "full_tensor")
 
 
 def weights_version(parameters: list[Tensor]) -> tuple[tuple[int, int, int], ...] | None:

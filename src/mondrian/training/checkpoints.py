@@ -33,7 +33,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
         torch.save(checkpoint, buffer)
         content = buffer.getbuffer()
         path = Path(path)
-        write_atomically(path.with_name(f"{path.name}_{hashlib.sha256(content).hexdigest()[:16]}.ckpt"), content)
+        write_atomically(path.with_name(f"{path.name}_{_digits(content)}.ckpt"), content)
 
 
 class Checkpoints(Callback):
@@ -67,8 +67,10 @@ class Checkpoints(Callback):
             self.best, self.best_step = loss, trainer.global_step
             surrogate = module.surrogate
             assert isinstance(surrogate, Surrogate)
+            whole = trainer.strategy.lightning_module_state_dict()  # of a sharded model gathered by all processes
             if trainer.is_global_zero:
-                surrogate.save_pretrained(self.run.artefact)
+                weights = {name.removeprefix("surrogate."): weight for name, weight in whole.items()}
+                surrogate.save_pretrained(self.run.artefact, weights=weights)
         if trainer.global_step % self.every == 0:
             self.save(trainer)
 
@@ -105,7 +107,7 @@ def newest(folder: Path, *, clean: bool = True) -> Path | None:
     for path in saved(folder):
         match = _NAME.fullmatch(path.name)
         assert match is not None
-        if hashlib.sha256(path.read_bytes()).hexdigest()[:16] == match[2]:
+        if _checksum(path) == match[2]:
             for bad in damaged if clean else ():
                 print(f"checkpoint {bad} is damaged; going back to {path.name}", file=sys.stderr)
                 bad.unlink(missing_ok=True)
@@ -114,3 +116,15 @@ def newest(folder: Path, *, clean: bool = True) -> Path | None:
     if damaged:
         raise ValueError(f"no checkpoint in {folder} is whole: {', '.join(path.name for path in damaged)}")
     return None
+
+
+def _digits(content: bytes | memoryview) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _checksum(path: Path) -> str | None:
+    """None where the first process has removed the file meanwhile: it was damaged, or one too many."""
+    try:
+        return _digits(path.read_bytes())
+    except FileNotFoundError:
+        return None

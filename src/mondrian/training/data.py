@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Subset
 from mondrian.data.datasets import Sample, WindowDataset
 from mondrian.data.sources import same_grid
 from mondrian.data.splits import Splits
+from mondrian.parallel.mesh import check_shares
 from mondrian.training.order import Batches, Order, OrderedSamples, ResumableLoader, collate_fields
 from mondrian.training.symmetries import symmetries_of
 
@@ -19,7 +20,8 @@ class OperatorData(LightningDataModule):
     """Training samples in an endless shuffled row, validation samples in their order.
 
     `batch_size` is what one step of the optimiser sees, on all processes and over all accumulated portions
-    together. `max_steps` such steps are one epoch to Lightning: passes over the data are a matter of `Order`.
+    together. `max_steps` such steps are one epoch to Lightning: passes over the data are a matter of `Order`. Of the
+    processes so many consecutive ones as share `subdomains` are given the same samples.
     """
 
     def __init__(
@@ -35,12 +37,14 @@ class OperatorData(LightningDataModule):
         workers: int = 0,
         memory: int = 2**32,
         seed: int = 0,
+        subdomains: int = 1,
     ) -> None:
         super().__init__()
-        for name, value in {"batch_size": batch_size, "max_steps": max_steps}.items():
+        for name, value in {"batch_size": batch_size, "max_steps": max_steps, "subdomains": subdomains}.items():
             if value < 1:
                 raise ValueError(f"{name}={value} must be at least 1")
         self.batch_size, self.max_steps, self.workers, self.seed = batch_size, max_steps, workers, seed
+        self.subdomains = subdomains
         if applications > 1 and not any(splits.source("train").field(name).changes for name in splits.window.target):
             raise ValueError(
                 f"unroll={applications} needs a target that changes in time; {splits.window.target} does not"
@@ -60,16 +64,14 @@ class OperatorData(LightningDataModule):
         self.in_names, self.out_names = self.train.in_channels, self.train.out_channels[:out]
 
     def train_dataloader(self) -> ResumableLoader:
-        accumulate, rank, ranks = 1, 0, 1
-        if self.trainer is not None:
-            accumulate = self.trainer.accumulate_grad_batches
-            rank, ranks = self.trainer.global_rank, self.trainer.world_size
+        accumulate = 1 if self.trainer is None else self.trainer.accumulate_grad_batches
+        rank, ranks = self._share()
         batches = Batches(self.batch_size, self.max_steps * accumulate, accumulate=accumulate, rank=rank, ranks=ranks)
         samples = OrderedSamples(self.train, Order(len(self.train), seed=self.seed), self.symmetries)
         return ResumableLoader(samples, batches, **self._options())
 
     def val_dataloader(self) -> DataLoader[Sample]:
-        rank, ranks = (self.trainer.global_rank, self.trainer.world_size) if self.trainer is not None else (0, 1)
+        rank, ranks = self._share()
         own: WindowDataset | Subset[Sample] = self.valid
         if ranks > 1:
             if len(self.valid) < ranks:
@@ -78,6 +80,13 @@ class OperatorData(LightningDataModule):
         return DataLoader(
             own, batch_size=max(1, self.batch_size // ranks), collate_fn=collate_fields, **self._options()
         )
+
+    def _share(self) -> tuple[int, int]:
+        """Which share of the samples is this process', and of how many."""
+        if self.trainer is None:
+            return 0, 1
+        check_shares(self.trainer.world_size, self.subdomains)
+        return self.trainer.global_rank // self.subdomains, self.trainer.world_size // self.subdomains
 
     def _options(self) -> dict[str, Any]:
         on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"

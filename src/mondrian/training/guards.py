@@ -12,6 +12,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 
 from mondrian.training.checkpoints import Checkpoints
+from mondrian.training.sharding import own_part
 
 ADVICE = "the last good checkpoint is kept: resume=true with a smaller optimizer.lr goes on from there"
 
@@ -42,7 +43,7 @@ class FiniteLoss(Callback):
 
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
         self._check(trainer)
-        finite = torch.stack([parameter.detach().isfinite().all() for parameter in module.parameters()])
+        finite = torch.stack([own_part(parameter.detach()).isfinite().all() for parameter in module.parameters()])
         if not trainer.strategy.reduce_boolean_decision(bool(finite.all())):
             raise Diverged(f"weights are not finite at step {trainer.global_step}; {ADVICE}")
 

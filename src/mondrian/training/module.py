@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor
+from torch.distributed.fsdp import FSDPModule
 from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric
 
@@ -14,8 +15,10 @@ from mondrian.data.datasets import Batch
 from mondrian.grid import Grid
 from mondrian.losses import Loss, MeanSquare
 from mondrian.metrics import mean_absolute_error
+from mondrian.parallel import SpreadModel, sharing_subdomains
 from mondrian.surrogate import Surrogate
 from mondrian.training.optimiser import AdamW
+from mondrian.training.sharding import count_steps, shard
 from mondrian.training.unroll import Unroll, UnrolledLoss
 
 
@@ -23,7 +26,8 @@ class OperatorTraining(LightningModule):
     """A surrogate, its loss and its optimiser.
 
     Validation is over all applications of the final horizon, without noise: `valid_loss` is the training loss there,
-    `valid_mae` the mean absolute error of the first application in physical units.
+    `valid_mae` the mean absolute error of the first application in physical units. Processes that share `subdomains`
+    have the same samples, and each of them computes a slab of every prediction.
     """
 
     def __init__(
@@ -34,16 +38,23 @@ class OperatorTraining(LightningModule):
         optimiser: AdamW | None = None,
         unroll: Unroll | None = None,
         seed: int = 0,
+        subdomains: int = 1,
     ) -> None:
         super().__init__()
         self.surrogate = surrogate
         self.optimiser = optimiser or AdamW()
         self.unroll = unroll or Unroll()
         self.seed = seed
+        self.subdomains = subdomains
         self.objective = UnrolledLoss(surrogate, loss or MeanSquare(), self.unroll)
         self.valid_loss = MeanMetric(nan_strategy="disable")
         self.valid_mae = MeanMetric(nan_strategy="disable")
         self.last_loss: Tensor | None = None
+
+    def setup(self, stage: str) -> None:
+        if self.subdomains > 1:
+            processes = sharing_subdomains(self.trainer.strategy.root_device, subdomains=self.subdomains)
+            self.objective.apply = SpreadModel(self.surrogate.model, processes)
 
     def on_train_start(self) -> None:
         optimiser, schedule = self.optimizers(use_pl_optimizer=False), self.lr_schedulers()
@@ -77,7 +88,13 @@ class OperatorTraining(LightningModule):
     def _grid(self, batch: Batch) -> Grid:
         return self.surrogate.spec.default_grid.with_points(tuple(batch["x"].shape[2:]))
 
+    def configure_model(self) -> None:
+        if self.device_mesh is not None and not isinstance(self.surrogate.model, FSDPModule):
+            shard(self.surrogate.model, self.device_mesh["data_parallel"])
+
     def configure_optimizers(self) -> Any:
         steps = int(self.trainer.estimated_stepping_batches)
         optimiser, schedule = self.optimiser.build(self.surrogate.parameters(), steps)
+        if self.device_mesh is not None:
+            count_steps(self.surrogate.model, optimiser)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

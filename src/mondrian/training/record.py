@@ -17,7 +17,7 @@ from mondrian.surrogate import Surrogate
 # What a run that goes on may have other than it began with.
 FREE = (
     "resume", "run", "optimizer", "trainer", "max_steps", "checkpoint_every", "validate_every", "log_every", "workers",
-    "wandb",
+    "wandb", "parallel",
 )  # fmt: skip
 
 

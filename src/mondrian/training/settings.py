@@ -94,6 +94,12 @@ def _nearest(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
+def check_setting(config: DictConfig, key: str) -> None:
+    """Refuse a name that a configuration does not have, with those that may have been meant."""
+    if key not in CHOICES and key not in _keys(config):
+        raise ValueError(f"no setting {key!r}{_nearest(key, _keys(config))}")
+
+
 def default_folder(experiment: str, scale: str) -> str:
     """Where a run goes that names no folder."""
     return f"runs/{experiment}" + ("" if scale == "paper" else f"_{scale}")
@@ -184,5 +190,19 @@ def _simulate(config: DictConfig, *, progress: bool) -> None:
         if not (folder / FILE).exists():
             print(f"simulating {sum(wanted.simulations.values()):,} problems to {folder}; data.path=... takes others")
         generate(folder, wanted, progress=progress)
-    while not (folder / FILE).exists() or Manifest.load(folder).missing:  # the first process is at it
+    _wait_for(folder, wanted, number(config, "trainer.timeout"))
+
+
+def _wait_for(folder: Path, wanted: Manifest, seconds: float) -> None:
+    """Wait until the first process has simulated everything, as long as a new file comes every so many seconds."""
+    count, since = -1, time.monotonic()
+    while not (folder / FILE).exists() or Manifest.load(folder).missing:
+        there = sum((folder / path).exists() for path in wanted.files())
+        if there > count:
+            count, since = there, time.monotonic()
+        elif time.monotonic() - since > seconds:
+            raise TimeoutError(
+                f"{folder} has {there} of {len(wanted.files())} files and has had no new one for {seconds:g} s "
+                "(trainer.timeout): the first process, which makes them, does not answer"
+            )
         time.sleep(1)

@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from mondrian.artefact import ModelSpec
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
+from mondrian.parallel.mesh import check_shares
 from mondrian.process import is_first
 from mondrian.run import Run
 from mondrian.spec import Spec
@@ -23,6 +24,7 @@ from mondrian.training.data import OperatorData
 from mondrian.training.fitting import check_channels, model_spec, surrogate_spec
 from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
+from mondrian.training.peers import check_restarts, naming_lost_peers
 from mondrian.training.record import facts_of, joined, refuse_changes, refuse_other_data
 from mondrian.training.settings import configure, flag, number, spec_of, splits_of, whole, words_of
 from mondrian.training.symmetries import check_names
@@ -79,6 +81,7 @@ def _train(
     *,
     progress: bool,
 ) -> Run:
+    check_restarts(os.environ)
     run, seed = Run(Path(str(config.run))), whole(config, "seed", least=0)
     goes_on = flag(config, "resume") and run.record.exists()
     loss, optimiser = spec_of(config, "loss", Loss), spec_of(config, "optimizer", AdamW)
@@ -98,6 +101,12 @@ def _train(
     augment, symmetries = words_of(config, "augment"), words_of(config, "data.symmetries")
     check_names(augment, allowed=symmetries)
     batch_size, workers = whole(config, "batch_size"), whole(config, "workers", least=0)
+    subdomains = whole(config, "parallel.subdomains")
+    check_shares(trainer.world_size, subdomains)
+    if subdomains > 1 and flag(config, "trainer.compile"):
+        raise ValueError(
+            f"trainer.compile=true cannot compile what parallel.subdomains={subdomains} exchanges; needed one"
+        )
     splits = open_splits(config)
     if goes_on:
         refuse_other_data(run, splits)
@@ -111,6 +120,7 @@ def _train(
         parity=config.data.parity,
         workers=workers,
         seed=seed,
+        subdomains=subdomains,
     )
     if goes_on:
         spec = Spec.from_json(run.facts["surrogate"])
@@ -121,18 +131,21 @@ def _train(
         spec = surrogate_spec(config, model, data, progress=progress)
     torch.manual_seed(seed)
     surrogate = spec.build()
-    module = OperatorTraining(surrogate, loss=loss, optimiser=optimiser, unroll=unroll, seed=seed)
+    module = OperatorTraining(
+        surrogate, loss=loss, optimiser=optimiser, unroll=unroll, seed=seed, subdomains=subdomains
+    )
     if not goes_on and is_first(os.environ):
         run.write({"id": identity, **facts_of(config, words, splits, surrogate)})
-    with quiet():
+    timeout = number(config, "trainer.timeout")
+    with quiet(), naming_lost_peers(trainer.global_rank, trainer.world_size, timeout=timeout):
         if flag(config, "trainer.compile"):
             surrogate.model.compile()
-        trainer.fit(module, data, ckpt_path=_checkpoint(run, config), weights_only=True)
+        trainer.fit(module, data, ckpt_path=_checkpoint(run) if goes_on else None, weights_only=True)
     return run
 
 
-def _checkpoint(run: Run, config: DictConfig) -> Path | None:
-    found = newest(run.checkpoints, clean=is_first(os.environ)) if config.resume else None
-    if config.resume and found is None and is_first(os.environ):
+def _checkpoint(run: Run) -> Path | None:
+    found = newest(run.checkpoints, clean=is_first(os.environ))
+    if found is None and is_first(os.environ):
         print(f"{run.folder} has no checkpoint yet: training starts from the beginning", file=sys.stderr)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from typing import Any
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.plugins import DoublePrecision
+from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.history import HistoryFile
@@ -20,16 +23,14 @@ from mondrian.training.guards import FiniteLoss, GracefulStop
 from mondrian.training.optimiser import AdamW
 from mondrian.training.recorder import Recorder
 from mondrian.training.settings import spec_of, whole
+from mondrian.training.strategy import placed
 
 
 def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -> Trainer:
     """The trainer of a run: its loggers, checkpoints and guards."""
     settings: dict[str, Any] = OmegaConf.to_container(config.trainer, resolve=True)  # type: ignore[assignment]
     settings.pop("compile")
-    if any(kind in str(settings["strategy"]) for kind in ("fsdp", "deepspeed", "model_parallel")):
-        raise ValueError(
-            f"trainer.strategy={settings['strategy']} shards the model, which cannot be saved yet; needed ddp"
-        )
+    settings = placed(settings, os.environ)
     batch_size, log_every = whole(config, "batch_size"), whole(config, "log_every")
     validate_every = validation_interval(config)
     checkpoints = Checkpoints(run, every=whole(config, "checkpoint_every"), validate_every=validate_every)
@@ -37,6 +38,10 @@ def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -
     loggers: list[Logger] = [TensorBoardLogger(run.folder, name="tensorboard", version="")]
     if config.wandb is not None:
         loggers.append(_wandb(config, run, identity))
+    plugins: list[Any] = [AtomicCheckpoints()]
+    if isinstance(settings["strategy"], ModelParallelStrategy) and settings["precision"] == "64-true":
+        plugins.append(DoublePrecision())  # Lightning does not let the name through
+        settings.pop("precision")
     arguments: dict[str, Any] = {
         "max_steps": whole(config, "max_steps"),
         "val_check_interval": validate_every * config.trainer.accumulate_grad_batches,
@@ -49,7 +54,7 @@ def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -
             checkpoints,
             GracefulStop(checkpoints, every=log_every),
         ],
-        "plugins": [AtomicCheckpoints()],
+        "plugins": plugins,
         "num_sanity_val_steps": 0,
         "use_distributed_sampler": False,
         "enable_checkpointing": False,
@@ -69,16 +74,19 @@ def validation_interval(config: DictConfig) -> int:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without Lightning's advice: what it says about loaders and precision is settled here."""
-    logger = logging.getLogger("lightning.pytorch")
-    former = logger.level
-    logger.setLevel(logging.ERROR)
+    """Without the advice of Lightning and DDP: what they say about loaders, precision and strides is settled here."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    former = [logger.level for logger in loggers]
     try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="lightning")
+            warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
             yield
     finally:
-        logger.setLevel(former)
+        for logger, level in zip(loggers, former, strict=True):
+            logger.setLevel(level)
 
 
 def _wandb(config: DictConfig, run: Run, identity: str) -> Logger:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -52,6 +53,7 @@ class UnrolledLoss:
     def __init__(self, surrogate: Surrogate, loss: Loss, unroll: Unroll) -> None:
         spec = surrogate.spec
         self.surrogate, self.loss, self.unroll = surrogate, loss, unroll
+        self.apply: Callable[[Tensor, Grid], Tensor] = surrogate.model  # or the same spread over processes
         self.advance = Advance(spec.in_names, spec.out_names) if unroll.applications > 1 else None
         named = zip(spec.in_names, spec.in_scales, strict=True)
         # What stays the same, such as gamma, is no field of the simulation and gets no noise.
@@ -73,7 +75,7 @@ class UnrolledLoss:
             last = number == horizon - 1
             counts = last or not pushforward
             with torch.set_grad_enabled(torch.is_grad_enabled() and counts):
-                z = surrogate.model(surrogate.scaled_input(x), grid)
+                z = self.apply(surrogate.scaled_input(x), grid)
             if counts:
                 losses.append(self.loss(z, surrogate.scaled_output(targets[number]), grid))
             physical = surrogate.physical_output(z)

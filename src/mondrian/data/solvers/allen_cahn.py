@@ -2,11 +2,12 @@ r"""Allen-Cahn on a box with zero flux through its walls.
 
 $$u_t = \gamma \Delta u - (u^3 - u), \qquad \partial_n u = 0$$
 
-Space: the 5-point Laplacian on cell-centred points, second order. Time: Strang splitting of two flows that
-are known exactly, on steps that are shorter at both ends of the time, and extrapolation in the square of the step:
+In any number of dimensions. Space: second differences on cell-centred points, second order. Time: Strang splitting of
+two flows that are known exactly, on steps that are shorter at both ends of the time, and extrapolation in the square
+of the step:
 
-$$R_t(u) = \frac{u}{\sqrt{u^2 + (1 - u^2) e^{-2t}}}, \qquad D_t(u) = A_x u A_y, \quad
-A = e^{\gamma t \Delta_h}, \qquad S_t = R_{t/2} D_t R_{t/2}.$$
+$$R_t(u) = \frac{u}{\sqrt{u^2 + (1 - u^2) e^{-2t}}}, \qquad D_t = e^{\gamma t \Delta_h}, \qquad
+S_t = R_{t/2} D_t R_{t/2}.$$
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mondrian.data.bases import cosine_basis, samples_at_once
+from mondrian.data.bases import samples_at_once
 from mondrian.data.random_fields import gaussian_random_field
+from mondrian.data.solvers.diffusion import Diffusion, diffusion_of
 from mondrian.grid import Grid
 from mondrian.spec import Spec
 
@@ -93,22 +94,26 @@ def initial_condition(
 ) -> Float[Tensor, "batch *space"]:
     """The paper's initial data: a random field with spectrum k^-3, clipped to [-bound, bound].
 
+    In d dimensions k^-(d + 1), so that the energy of all modes of one wavenumber falls like k^-2 in each of them.
+
     >>> u = initial_condition([0, 1], Grid(extent=(2.0, 2.0), points=(16, 16)))
     >>> u.shape, u.abs().max().item()
     (torch.Size([2, 16, 16]), 0.5)
     """
-    return gaussian_random_field(seeds, grid, modes=modes, dtype=dtype, device=device).clamp_(-bound, bound)
+    power = grid.dim + 1.0
+    field = gaussian_random_field(seeds, grid, power=power, modes=modes, dtype=dtype, device=device)
+    return field.clamp_(-bound, bound)
 
 
 def solve(
-    u0: Float[Tensor, "batch x y"],
+    u0: Float[Tensor, "batch *space"],
     gamma: Float[Tensor, " batch"],
     grid: Grid,
     *,
     time: float = 6.0,
     schedule: Schedule | None = None,
     chunk: int | None = None,
-) -> Float[Tensor, "batch x y"]:
+) -> Float[Tensor, "batch *space"]:
     """The solution at `time`.
 
     `schedule` is `SINGLE` or `DOUBLE` by the type of `u0` if None. `chunk` samples are worked on at a time, as
@@ -123,32 +128,34 @@ def solve(
     _check(u0, gamma, grid, time, chunk)
     if schedule is None:
         schedule = DOUBLE if u0.dtype == torch.float64 else SINGLE
-    axes = _axes(grid, u0.device)
-    (n, m), wanted = grid.points, chunk or (8 if u0.device.type == "cpu" else len(u0))
-    chunk = samples_at_once(wanted, u0, (n, m), (n, n), (m, m))
+    lines = {(n, n) for n in grid.points}
+    chunk = samples_at_once(chunk or _chunk(u0), u0, grid.points, *lines)
     parts = zip(u0.split(chunk), gamma.split(chunk), strict=True)
-    return torch.cat([_solve_chunk(u, g, axes, time, schedule) for u, g in parts])
+    return torch.cat([_solve_chunk(u, diffusion_of(g, grid, u), time, schedule) for u, g in parts])
 
 
-def energy(u: Float[Tensor, "batch x y"], gamma: Float[Tensor, " batch"], grid: Grid) -> Float[Tensor, " batch"]:
+def energy(u: Float[Tensor, "batch *space"], gamma: Float[Tensor, " batch"], grid: Grid) -> Float[Tensor, " batch"]:
     r"""The energy that solutions descend, $\int \frac\gamma2 |\nabla u|^2 + \frac14 (1 - u^2)^2 \, dx$."""
-    hx, hy = grid.spacing
-    slope = (u.diff(dim=1) / hx).square().sum(dim=(1, 2)) + (u.diff(dim=2) / hy).square().sum(dim=(1, 2))
-    return hx * hy * (gamma / 2 * slope + ((1 - u.square()).square() / 4).sum(dim=(1, 2)))
+    slopes = [(u.diff(dim=1 + axis) / h).square().flatten(1).sum(dim=1) for axis, h in enumerate(grid.spacing)]
+    wells = ((1 - u.square()).square() / 4).flatten(1).sum(dim=1)
+    return math.prod(grid.spacing) * (gamma / 2 * torch.stack(slopes).sum(dim=0) + wells)
 
 
-def _solve_chunk(u0: Tensor, gamma: Tensor, axes: _Axes, time: float, schedule: Schedule) -> Tensor:
+def _chunk(u0: Tensor) -> int:
+    if u0.device.type != "cpu":
+        return len(u0)
+    return min(8, max(1, 8 * 128**2 // math.prod(u0.shape[1:])))
+
+
+def _solve_chunk(u0: Tensor, diffusion: Diffusion, time: float, schedule: Schedule) -> Tensor:
     # Each flow keeps |u| <= max(1, |u0|); extrapolation alone could overstep it, by no more than its error.
-    bound = u0.abs().amax(dim=(1, 2), keepdim=True).clamp(min=1.0)
-    flows: dict[float, tuple[Tensor, Tensor]] = {}  # lengths recur: half a step is a step of the level before
-    quarters = _fold(u0)
-    total = torch.zeros_like(quarters)
+    bound = u0.abs().amax(dim=tuple(range(1, u0.ndim)), keepdim=True).clamp(min=1.0)
+    total = torch.zeros_like(diffusion.u)
     for refinement, weight in zip(schedule.extrapolation, schedule.weights(), strict=True):
-        steps = list(_lengths(schedule, time, refinement))
-        for length in sorted(set(steps) - set(flows)):
-            flows[length] = _diffusion(gamma, axes, length, u0)
-        total.add_(_strang(quarters, steps, flows), alpha=weight)
-    return _unfold(total).clamp_(-bound, bound)
+        diffusion.load_(u0)
+        _strang_(diffusion, _lengths(schedule, time, refinement))
+        total.add_(diffusion.u, alpha=weight)
+    return diffusion.field(total).clamp_(-bound, bound)
 
 
 def _lengths(schedule: Schedule, time: float, refinement: int) -> Iterator[float]:
@@ -156,123 +163,24 @@ def _lengths(schedule: Schedule, time: float, refinement: int) -> Iterator[float
         yield from [length / refinement] * (count * refinement)
 
 
-def _strang(u0: Tensor, steps: list[float], flows: dict[float, tuple[Tensor, Tensor]]) -> Tensor:
-    u, v, w = u0.clone(), torch.empty_like(u0), torch.empty_like(u0)
-    # The same memory seen twice: quarters as rows for the butterfly, as matrices for diffusion.
-    u_rows, v_rows, w_rows = (quarters.flatten(3).flatten(1, 2) for quarters in (u, v, w))
-    v_matrices, w_matrices = (quarters.flatten(0, 2) for quarters in (v, w))
-    parts, sums = _butterflies(u0)
+def _strang_(diffusion: Diffusion, steps: Iterator[float]) -> None:
     reaction = 0.0  # the half flow owed by the step before: two halves in a row are one flow
     for length in steps:
-        _react_(u, v, reaction + length / 2)
-        left, right = flows[length]
-        torch.bmm(parts, u_rows, out=v_rows)
-        torch.bmm(v_matrices, right, out=w_matrices)
-        v += w
-        w_matrices.baddbmm_(left, v_matrices)
-        u_rows.baddbmm_(sums, w_rows)
+        _react_(diffusion.u, diffusion.work, reaction + length / 2)
+        diffusion.advance_(length)
         reaction = length / 2
-    return _react_(u, v, reaction)
+    _react_(diffusion.u, diffusion.work, reaction)
 
 
-def _react_(u: Tensor, work: Tensor, time: float) -> Tensor:
+def _react_(u: Tensor, work: Tensor, time: float) -> None:
     decay = math.exp(-2.0 * time)
-    torch.addcmul(u.new_tensor(decay), u, u, value=1.0 - decay, out=work).rsqrt_()
-    return u.mul_(work)
-
-
-# ------------------------------------------------------------------------------------------------- diffusion
-#
-# Diffusion commutes with mirroring an axis, so it acts on even and odd parts apart: half the arithmetic. Fields are
-# kept in quarters (a half of each axis) whose points are mirror images. Sums and differences of quarters round by
-# what the images hold, not by what is there, and u near 0 is unstable: only the increment goes through them,
-#
-#     A_x v A_y - v = B_x (v + v B_y) + v B_y,    B = A - 1,
-#
-# which leaves smaller rounding errors than the plain product would.
-
-
-class _Axis(NamedTuple):
-    """Eigenvectors and eigenvalues of the second difference, by parity, on half of the points of an even axis."""
-
-    modes: Float[Tensor, "parity point mode"]
-    eigenvalues: Float[Tensor, "parity mode"]
-
-
-_Axes = tuple[_Axis, _Axis]
-
-
-def _axes(grid: Grid, device: torch.device) -> _Axes:
-    x = _axis(grid, 0, device)
-    alike = grid.points[0] == grid.points[1] and grid.extent[0] == grid.extent[1]
-    return x, x if alike else _axis(grid, 1, device)
-
-
-def _axis(grid: Grid, axis: int, device: torch.device) -> _Axis:
-    n, h = grid.points[axis], grid.spacing[axis]
-    phi, _, k = cosine_basis(grid, axis, n)
-    eigenvalues = -((2 / h * torch.sin(k * h / 2)) ** 2)
-    parities = _parities(n)
-    points = n // parities
-    modes = torch.stack([phi[:points, parity::parities] for parity in range(parities)]) / math.sqrt(points)
-    return _Axis(modes.to(device), eigenvalues.view(-1, parities).T.contiguous().to(device))
-
-
-def _parities(points: int) -> int:
-    """An axis with a point in its middle is left whole."""
-    return 2 if points % 2 == 0 else 1
-
-
-def _fold(u: Tensor) -> Tensor:
-    """(batch, x, y) to (batch, half of x, half of y, point, point), the second halves mirrored."""
-    u = u[:, None, None]
-    for axis in (3, 4):
-        if _parities(u.shape[axis]) == 2:
-            near, far = u.chunk(2, dim=axis)
-            u = torch.cat([near, far.flip(axis)], dim=axis - 2)
-    return u.contiguous()
-
-
-def _unfold(u: Tensor) -> Tensor:
-    """The inverse of `_fold`."""
-    for axis in (3, 4):
-        if u.shape[axis - 2] == 2:
-            near, far = u.chunk(2, dim=axis - 2)
-            u = torch.cat([near, far.flip(axis)], dim=axis)
-    return u[:, 0, 0]
-
-
-def _butterflies(quarters: Tensor) -> tuple[Tensor, Tensor]:
-    """Matrices, the same for each sample, from quarters to their even and odd parts, and back."""
-    pair = quarters.new_tensor([[1.0, 1.0], [1.0, -1.0]])
-    x, y = (pair[:parities, :parities] for parities in quarters.shape[1:3])
-    sums = torch.kron(x, y)
-    return (sums / len(sums)).expand(len(quarters), -1, -1), sums.expand(len(quarters), -1, -1)
-
-
-def _diffusion(gamma: Tensor, axes: _Axes, time: float, like: Tensor) -> tuple[Tensor, Tensor]:
-    """`exp(gamma time Laplacian) - 1` along each axis, for each quarter.
-
-    In float64 before the cast: row sums that are off by a rounding would act like a source at every step.
-    """
-    x = _axis_diffusion(gamma, axes[0], time).to(like)
-    y = x if axes[0] is axes[1] else _axis_diffusion(gamma, axes[1], time).to(like)
-    left = x[:, :, None].expand(-1, -1, y.shape[1], -1, -1)
-    right = y[:, None].expand(-1, x.shape[1], -1, -1, -1)
-    return left.flatten(0, 2), right.flatten(0, 2)
-
-
-def _axis_diffusion(gamma: Tensor, axis: _Axis, time: float) -> Tensor:
-    change = torch.expm1(gamma.double()[:, None, None] * time * axis.eigenvalues)
-    # Operands are copied into one layout: a matrix product may round differently when one of them is transposed.
-    scaled = (axis.modes * change[:, :, None]).contiguous()
-    back = axis.modes.mT.contiguous().expand_as(scaled)
-    return torch.bmm(scaled.flatten(0, 1), back.flatten(0, 1)).view_as(scaled)
+    torch.addcmul(u.new_full((), decay), u, u, value=1.0 - decay, out=work).rsqrt_()
+    u.mul_(work)
 
 
 def _check(u0: Tensor, gamma: Tensor, grid: Grid, time: float, chunk: int | None) -> None:
-    if grid.dim != 2 or any(grid.periodic):
-        raise ValueError(f"grid={grid} must be a plane box without periodic axes")
+    if any(grid.periodic):
+        raise ValueError(f"grid={grid} must have no periodic axes")
     if tuple(u0.shape[1:]) != grid.points:
         raise ValueError(f"u0 has points {tuple(u0.shape[1:])}; grid.points={grid.points} needs the same")
     if gamma.shape != u0.shape[:1]:

@@ -60,6 +60,8 @@ class BaselineSpec(ModelSpec):
         box = grid or self.default_grid
         if box.dim != self.dim:
             raise ValueError(f"grid has {box.dim} axes; the model has {self.dim}")
+        if not box.is_cell_centred:
+            raise ValueError(f"grid has ends={box.ends}; baselines take cell-centred points, see mondrian.resampling")
         return box.with_points(tuple(x.shape[2:]))
 
 

@@ -1,0 +1,36 @@
+"""A page of results in sections, each of which can be measured anew by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+
+
+def run_sections(sections: Mapping[str, Callable[[], str]], wanted: list[str], page: Path, heading: str) -> None:
+    """Run the sections that are wanted, or all, print them, and store each on the page."""
+    unknown = set(wanted) - set(sections)
+    if unknown:
+        raise SystemExit(f"no section {unknown.pop()!r}; needed {', '.join(sections)}")
+    for name in wanted or sections:
+        text = f"{conditions()}\n\n{sections[name]()}"
+        print(f"## {name}\n\n{text}\n", flush=True)
+        store(name, text, tuple(sections), page, heading)
+
+
+def conditions() -> str:
+    """What a section was measured with."""
+    threads = torch.get_num_threads()
+    return f"torch {torch.__version__}, " + ("1 thread, processor time." if threads == 1 else f"{threads} threads.")
+
+
+def store(name: str, text: str, order: tuple[str, ...], page: Path, heading: str) -> None:
+    """Replace one section of the stored results."""
+    page.parent.mkdir(exist_ok=True)
+    stored = page.read_text() if page.exists() else ""
+    kept = dict(re.findall(r"^## (\w+)\n\n(.*?)\n*(?=^## |\Z)", stored, re.MULTILINE | re.DOTALL))
+    kept[name] = text
+    parts = [f"## {section}\n\n{kept[section]}\n" for section in order if section in kept]
+    page.write_text("\n".join([f"{heading}\n", *parts]))

@@ -1,0 +1,1 @@
+"""The configuration of `mondrian sweep`: apart from the others, so that what varies is no choice among them."""

@@ -1,0 +1,53 @@
+"""Processes arranged by what they share: batches along one axis, the subdomains of a sample along the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from mondrian.parallel.exchange import Processes
+
+DATA, SUBDOMAINS = "data", "subdomains"
+
+
+def mesh_of(device: torch.device, *, subdomains: int) -> DeviceMesh:
+    """All processes as a mesh `(data, subdomains)`: neighbours share their samples, the others do not."""
+    world = dist.get_world_size()
+    check_shares(world, subdomains)
+    return init_device_mesh(device.type, (world // subdomains, subdomains), mesh_dim_names=(DATA, SUBDOMAINS))
+
+
+def sharing_subdomains(device: torch.device, *, subdomains: int) -> Processes:
+    """The processes that hold the other slabs of this one's samples."""
+    return Processes(mesh_of(device, subdomains=subdomains).get_group(SUBDOMAINS))
+
+
+def check_shares(processes: int, subdomains: int) -> None:
+    """Refuse numbers of processes that cannot be arranged."""
+    if processes % subdomains:
+        raise ValueError(
+            f"parallel.subdomains={subdomains} does not divide the {processes} processes that there are; needed a "
+            "multiple, for example by torchrun --nproc-per-node"
+        )
+
+
+@contextmanager
+def launched_processes(environment: Mapping[str, str], *, device: str) -> Iterator[tuple[Processes | None, str]]:
+    """What torchrun has started, all to share the subdomains, or None for one alone; and the device of this one."""
+    if int(environment.get("WORLD_SIZE", "1")) == 1 or "MASTER_ADDR" not in environment:
+        yield None, device
+        return
+    on_gpu = torch.device(device).type == "cuda"
+    if on_gpu:
+        device = f"cuda:{environment.get('LOCAL_RANK', '0')}"
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if on_gpu else "gloo")
+    try:
+        assert dist.group.WORLD is not None
+        yield Processes(dist.group.WORLD), device
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,83 @@
+"""A transformer operator whose subdomains are spread over processes."""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from mondrian.artefact import OperatorModel
+from mondrian.attention import WindowedAttention
+from mondrian.decomposition import Decomposition
+from mondrian.grid import Grid
+from mondrian.models.transformer import TransformerOperator
+from mondrian.parallel.exchange import Processes, fetch
+from mondrian.parallel.partition import Partition
+from mondrian.parallel.slabs import SlabDecomposition
+
+
+class SpreadModel:
+    """A model applied by several processes together, each of which holds a slab of every sample.
+
+    `on_slab` takes and gives slabs: a process never sees more of a field. Called like the model itself it takes and
+    gives whole fields, of which each process computes its slab.
+
+    The weights are the model's. Where every process takes the loss of the whole field, its gradient reaches each slab
+    from all of them: the mean over processes of the weights' gradients, which data parallelism takes anyway, is the sum
+    over slabs of one loss.
+    """
+
+    def __init__(self, model: OperatorModel, processes: Processes, *, partition: Partition | None = None) -> None:
+        self.model = with_subdomains(model)
+        self.processes = processes
+        self._partition = partition
+
+    def partition(self, grid: Grid) -> Partition:
+        """Whose rows of subdomains are whose: the partition that was given, or an even one."""
+        return self._partition or even_partition(self.model, grid, self.processes.number)
+
+    def points(self, grid: Grid) -> Partition:
+        """The same in rows of points of a grid."""
+        return self.partition(grid).scaled(decomposed(self.model, grid).cell_points[0])
+
+    def on_slab(
+        self, x: Shaped[Tensor, "batch channel *space"], grid: Grid
+    ) -> Float[Tensor, "batch out_channel *space"]:
+        """From this process' slab of the input to its slab of the output; `grid` is the whole one, with its points."""
+        whole = decomposed(self.model, grid)
+        return self.model(x, slab=SlabDecomposition(whole, self.partition(grid), self.processes))
+
+    def __call__(
+        self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
+    ) -> Float[Tensor, "batch out_channel *space"]:
+        whole = (grid or self.model.spec.default_grid).with_points(tuple(x.shape[2:]))
+        points = self.points(whole)
+        start, stop = points.owned(self.processes.rank)
+        y = self.on_slab(x.narrow(2, start, stop - start), whole)
+        everything = ((0, points.total),) * points.processes
+        return fetch([y], self.processes, points, everything, dim=2)[0]
+
+
+def with_subdomains(model: OperatorModel) -> TransformerOperator:
+    """The model, if it has subdomains that can be spread."""
+    if not isinstance(model, TransformerOperator):
+        raise ValueError(f"a {type(model).__name__} has no subdomains to spread; needed a TransformerOperator")
+    if model.detail is not None:
+        raise ValueError(f"cell_points={model.spec.cell_points} resample the whole field; needed a model without them")
+    return model
+
+
+def decomposed(model: TransformerOperator, grid: Grid) -> Decomposition:
+    """The decomposition of a grid whose own points are those of the cells."""
+    whole = model.spec.decompose(grid)
+    if whole.grid != grid:
+        raise ValueError(
+            f"subdomains={whole.subdomains} do not divide the points={grid.points} of the grid, which slabs need"
+        )
+    return whole
+
+
+def even_partition(model: TransformerOperator, grid: Grid, processes: int) -> Partition:
+    """The rows of subdomains shared out as equally as can be, in whole windows where there are enough of them."""
+    attention, rows = model.spec.attention, decomposed(model, grid).subdomains[0]
+    unit = attention.window[0] if isinstance(attention, WindowedAttention) else 1
+    return Partition.even(rows, processes, unit=unit, ring=grid.periodic[0])

@@ -1,0 +1,87 @@
+"""Attention between cells that lie anywhere, some of which may be empty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from mondrian.attention.patterns import AttentionSpec, Bias
+from mondrian.attention.position import OffsetBias
+from mondrian.decomposition import Lattice
+from mondrian.strip import Strip
+
+
+@dataclass(frozen=True)
+class Arrangement(Lattice):
+    """How cells lie that need not fill a lattice: their centres, in typical sizes of a cell, and which hold points.
+
+    `sample` is the number of domains of a batch, or one for all. For boxes the centres are the places on the lattice.
+    """
+
+    centres: Float[Tensor, "sample cell axis"] = field(compare=False, repr=False)
+    filled: Bool[Tensor, "sample cell"] = field(compare=False, repr=False)
+
+    def ways(self) -> Float[Tensor, "sample row column axis"]:
+        """The way from the centre of one cell to that of another, the shorter one on a periodic axis."""
+        way = self.centres[:, None, :, :] - self.centres[:, :, None, :]
+        axes = []
+        for axis, along in enumerate(way.unbind(dim=-1)):
+            if axis < len(self.counts) and self.periodic[axis]:
+                half = self.counts[axis] // 2
+                along = (along + half) % self.counts[axis] - half
+            axes.append(along)
+        return torch.stack(axes, dim=-1)
+
+
+@dataclass(frozen=True)
+class CentreAttention(AttentionSpec):
+    """Every cell attends to the cells that hold points and whose centres lie within `radius`; None means all of them.
+
+    The radius is counted in typical sizes of a cell, along every axis: on a full lattice it is that of
+    `NeighborhoodAttention`. A cell always sees itself. Scores of all pairs are computed and masked, which is what
+    up to some hundred cells cost anyway; for many boxes there are the patterns of the lattice.
+    """
+
+    radius: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.radius is not None and not self.radius >= 0:
+            raise ValueError(f"radius={self.radius} must be at least 0")
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=self._added(q, lattice, bias), scale=1.0)
+
+    def definition(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
+        return torch.softmax(torch.einsum("bhif,bhjf->bhij", q, k) + self._added(q, lattice, bias), dim=-1) @ v
+
+    def seen(self, arrangement: Arrangement) -> Bool[Tensor, "sample row column"]:
+        """Whether the first cell attends to the second."""
+        ways = arrangement.ways()
+        seen = arrangement.filled[:, None, :].expand(ways.shape[:3])
+        if self.radius is not None:
+            seen = seen & (ways.abs().amax(dim=-1) <= self.radius * (1 + 1e-6))  # rounding keeps neighbours in
+        return seen | torch.eye(ways.shape[1], dtype=torch.bool, device=ways.device)
+
+    def _added(
+        self, q: Tensor, lattice: Lattice | Strip, bias: Bias | None
+    ) -> Float[Tensor, "sample #head row column"]:
+        """What is added to the scores: a bias, and minus infinity where nothing is seen."""
+        if not isinstance(lattice, Arrangement):
+            raise ValueError(f"CentreAttention got {lattice}; needed the arrangement of a PointOperator's cells")
+        shown = torch.zeros((), dtype=q.dtype, device=q.device)
+        if isinstance(bias, OffsetBias):
+            shown = bias_between(bias, lattice.ways()).to(q.dtype)
+        return torch.where(self.seen(lattice)[:, None], shown, -torch.inf)
+
+
+def bias_between(
+    bias: OffsetBias, ways: Float[Tensor, "sample row column axis"]
+) -> Float[Tensor, "sample head row column"]:
+    """The bias of `RelativeBias` for offsets that need not be whole numbers of cells."""
+    scaled = ways.sign() * torch.log2(1 + ways.abs()) / 3
+    return bias.second(F.gelu(bias.first(scaled.to(bias.first.weight.dtype)))).permute(0, 3, 1, 2)

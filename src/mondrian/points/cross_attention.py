@@ -1,0 +1,147 @@
+"""Localized cross attention: queries from the wanted points of a cell, keys and values from the given ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mondrian.operators.base import positive
+from mondrian.points.resampler import LearnedResampler, ResamplerSpec, squared_distances
+from mondrian.points.tiles import Tiles
+from mondrian.quadrature import Cell
+
+
+@dataclass(frozen=True)
+class CrossAttention(ResamplerSpec):
+    """Softmax attention from points to points inside each cell.
+
+    Heads begin with a reach of `reach` to `4 * reach`, in half sides of the cell, in geometric steps, and learn it.
+    Where `n_heads` does not divide the channels, their common divisor does.
+
+    >>> CrossAttention(n_heads=4).build(2, 32).n_heads
+    4
+    """
+
+    n_heads: int = 4
+    features: int = 8  # of a query, a head
+    hidden: int = 32  # of the networks of queries and keys
+    reach: float = 0.15
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(n_heads=self.n_heads, features=self.features, hidden=self.hidden)
+        if not self.reach > 0:
+            raise ValueError(f"reach={self.reach} must be positive")
+
+    def build(self, in_channels: int, out_channels: int, *, dim: int = 2) -> LearnedResampler:
+        return CrossAttentionResampler(self, in_channels, out_channels, dim=dim)
+
+
+class CrossAttentionResampler(LearnedResampler):
+    r"""$u(x) = O \int p(x, y)\, V v(y)\, dy + b$, $\; p(x, y) = e^{s(x,y)} / \int e^{s(x,z)} dz$.
+
+    $$s(x, y) = d^{-1/2}\, Q(x) \cdot K(v(y), y) - |x - y|^2 / 2 \ell^2$$
+
+    in each head, with small networks $Q$ and $K$ and a learned reach $\ell$. $Q$ knows the wanted point only: no value
+    is there yet. The integrals are the quadrature of the given points, so refining them converges. $p$ integrates to
+    one: a constant is resampled exactly. For $\ell \to 0$ this is the value of the nearest point. A cell without
+    points gives $b$.
+    """
+
+    def __init__(self, spec: CrossAttention, in_channels: int, out_channels: int, *, dim: int) -> None:
+        super().__init__(in_channels, out_channels)
+        self.n_heads = heads = math.gcd(spec.n_heads, out_channels)
+        width = heads * spec.features
+        self.query = nn.Sequential(nn.Linear(dim, spec.hidden), nn.GELU(), nn.Linear(spec.hidden, width))
+        self.key = nn.Sequential(
+            nn.Linear(in_channels + dim, spec.hidden), nn.GELU(), nn.Linear(spec.hidden, width, bias=False)
+        )
+        self.value = nn.Linear(in_channels, out_channels, bias=False)
+        self.out = nn.Linear(out_channels, out_channels)
+        steps = torch.linspace(0, math.log(4), heads) if heads > 1 else torch.zeros(1)
+        self.log_reach = nn.Parameter(math.log(spec.reach) + steps)
+
+    def queries(self, x: Float[Tensor, "... wanted axis"]) -> Float[Tensor, "... wanted head feature"]:
+        """$d^{-1/2} Q(x)$."""
+        q = self.query(x).unflatten(-1, (self.n_heads, -1))
+        return q * q.shape[-1] ** -0.5
+
+    def keys(
+        self, v: Float[Tensor, "batch ... given channel_in"], y: Float[Tensor, "... given axis"]
+    ) -> Float[Tensor, "batch ... given head feature"]:
+        """$K(v(y), y)$."""
+        return self.key(torch.cat([v, y.expand(*v.shape[:-1], -1)], dim=-1)).unflatten(-1, (self.n_heads, -1))
+
+    def values(self, v: Float[Tensor, "batch ... given channel_in"]) -> Float[Tensor, "batch ... given head channel"]:
+        """$V v(y)$, the heads apart."""
+        return self.value(v).unflatten(-1, (self.n_heads, -1))
+
+    def nearness(
+        self, x: Float[Tensor, "... wanted axis"], y: Float[Tensor, "... given axis"]
+    ) -> Float[Tensor, "... head wanted given"]:
+        r"""$-|x - y|^2 / 2 \ell^2$ in each head."""
+        return squared_distances(x, y)[..., None, :, :] * (-0.5 * torch.exp(-2 * self.log_reach))[:, None, None]
+
+    def definition(
+        self,
+        v: Float[Tensor, "row given channel_in"],
+        y: Float[Tensor, "given axis"],
+        weights: Float[Tensor, " given"],
+        x: Float[Tensor, "wanted axis"],
+    ) -> Float[Tensor, "row wanted channel_out"]:
+        if not bool((weights > 0).any()):
+            return self.out(v.new_zeros(len(v), len(x), self.out_channels))
+        score = torch.einsum("xhf,ryhf->rhxy", self.queries(x), self.keys(v, y)) + self.nearness(x, y)
+        density = torch.exp(score - score.amax(dim=-1, keepdim=True))
+        density = density / (density * weights).sum(dim=-1, keepdim=True)
+        return self.out(torch.einsum("y,rhxy,ryhc->rxhc", weights, density, self.values(v)).flatten(2))
+
+    def evaluate_between(
+        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell
+    ) -> Float[Tensor, "batch cell channel_out wanted"]:
+        rows = v.flatten(0, 1).mT
+        k, value = (
+            part.transpose(1, 2) for part in (self.keys(rows, given.coordinates), self.values(rows))
+        )  # row head given feature
+        q = self.queries(wanted.coordinates).transpose(0, 1).expand(len(rows), -1, -1, -1)
+        mask = self.nearness(wanted.coordinates, given.coordinates) + given.weights.log()
+        u = F.scaled_dot_product_attention(q, k, value, attn_mask=mask[None].to(q.dtype), scale=1.0)
+        return self.out(u.transpose(1, 2).flatten(2)).mT.unflatten(0, v.shape[:2])
+
+    def evaluate_encode(
+        self, v: Float[Tensor, "batch tile slot channel_in"], given: Tiles, wanted: Cell
+    ) -> Float[Tensor, "batch cell channel_out wanted"]:
+        """Products inside each tile; the softmax over a cell is put together from those of its tiles."""
+        k, value = (
+            part.transpose(2, 3) for part in (self.keys(v, given.coordinates), self.values(v))
+        )  # batch tile head slot feature
+        q = self.queries(wanted.coordinates).transpose(0, 1)  # head wanted feature
+        known = self.nearness(wanted.coordinates, given.coordinates) + given.weights.log()[:, None, None, :]
+        score = q @ k.mT + known  # batch tile head wanted slot
+        with torch.no_grad():  # any shift will do: the largest keeps the exponentials in range
+            top = given.max_by_cell(score.amax(dim=-1)).nan_to_num(neginf=0.0)
+        density = torch.exp(score - given.of_cells(top)[..., None])
+        sums = given.sum_by_cell(density.to(value.dtype) @ value)  # batch cell head wanted channel
+        measure = given.sum_by_cell(density.sum(dim=-1))[..., None]
+        u = sums / torch.where(measure > 0, measure, 1.0)
+        return self.out(u.transpose(2, 3).flatten(3)).mT
+
+    def evaluate_decode(
+        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Tiles
+    ) -> Float[Tensor, "batch tile slot channel_out"]:
+        """Tiles are folded into the head axis, so that one mask serves all samples of a batch."""
+        rows = v.mT
+        k, value = (
+            wanted.of_cells(part.transpose(2, 3)).flatten(1, 2)
+            for part in (self.keys(rows, given.coordinates), self.values(rows))
+        )  # batch (tile head) given feature
+        q = self.queries(wanted.coordinates).transpose(1, 2).flatten(0, 1).expand(len(v), -1, -1, -1)
+        known = self.nearness(wanted.coordinates, given.coordinates) + given.weights.log()
+        mask = known.flatten(0, 1)[None].to(q.dtype)
+        u = F.scaled_dot_product_attention(q, k, value, attn_mask=mask, scale=1.0)
+        return self.out(u.unflatten(1, (-1, self.n_heads)).transpose(2, 3).flatten(3))

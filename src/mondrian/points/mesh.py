@@ -1,0 +1,126 @@
+"""Unstructured meshes: vertices, simplices, what follows from them, and files that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mondrian.grid import Grid
+from mondrian.points.point_set import PointSet
+from mondrian.points.weights import lumped_masses, simplex_volumes
+
+# meshio's names of elements: the dimension, and the simplices into which the corners are cut
+ELEMENTS: dict[str, tuple[int, tuple[tuple[int, ...], ...]]] = {
+    "line": (1, ((0, 1),)),
+    "triangle": (2, ((0, 1, 2),)),
+    "quad": (2, ((0, 1, 2), (0, 2, 3))),
+    "tetra": (3, ((0, 1, 2, 3),)),
+    "wedge": (3, ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5))),
+    "hexahedron": (3, ((0, 1, 3, 4), (1, 2, 3, 6), (1, 4, 5, 6), (3, 4, 6, 7), (1, 3, 4, 6))),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """Vertices and the simplices between them: lines in 1-D, triangles in 2-D, tetrahedra in 3-D.
+
+    `fields` are values at the vertices, as they came with a file.
+
+    >>> corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> square = Mesh(corners, torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    >>> square.point_set().weights
+    tensor([0.1667, 0.3333, 0.3333, 0.1667], dtype=torch.float64)
+    """
+
+    vertices: Float[Tensor, "vertex axis"]
+    simplices: Int[Tensor, "simplex corner"]
+    fields: Mapping[str, Shaped[Tensor, "vertex *component"]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.vertices.ndim != 2 or not self.vertices.is_floating_point():
+            raise ValueError(f"vertices has shape {tuple(self.vertices.shape)}; needed (vertex, axis), floating-point")
+        corners = self.vertices.shape[1] + 1
+        if self.simplices.ndim != 2 or self.simplices.shape[1] != corners or len(self.simplices) == 0:
+            raise ValueError(
+                f"simplices has shape {tuple(self.simplices.shape)}; needed (simplex, {corners} corners), at least one"
+            )
+        if not 0 <= int(self.simplices.min()) <= int(self.simplices.max()) < len(self.vertices):
+            raise ValueError(
+                f"simplices names vertices {int(self.simplices.min())} to {int(self.simplices.max())}; "
+                f"there are {len(self.vertices)}"
+            )
+
+    def volumes(self) -> Float[Tensor, " simplex"]:
+        """The volume of each simplex."""
+        return simplex_volumes(self.vertices, self.simplices)
+
+    def edges(self) -> Int[Tensor, "edge 2"]:
+        """Each pair of vertices that share a simplex, once, the smaller number first."""
+        return _faces(self.simplices, 2)[0]
+
+    def boundary(self) -> Int[Tensor, " vertex"]:
+        """The vertices of all faces that belong to one simplex only."""
+        faces, counts = _faces(self.simplices, self.simplices.shape[1] - 1)
+        return faces[counts == 1].unique()
+
+    def point_set(self, box: Grid | None = None) -> PointSet:
+        """The vertices as points, weighted by lumped masses, neighbours along the edges."""
+        weights = lumped_masses(self.vertices, self.simplices)
+        return PointSet(self.vertices, weights, box, self.edges())
+
+
+def read_mesh(path: str | Path) -> Mesh:
+    """The mesh in a file of any format that `meshio` reads (Gmsh, VTK, XDMF, Abaqus, ...).
+
+    Elements of the highest dimension count, quadrilaterals and the like cut into simplices; axes along which nothing
+    extends are left out, and so are vertices that no element uses. Values at vertices become `fields`.
+    """
+    import meshio  # an extra: `pip install mondrian[mesh]`
+
+    try:
+        file = meshio.read(Path(path))
+    except (meshio.ReadError, OSError, UnicodeDecodeError, SystemExit) as error:
+        raise ValueError(f"path={str(path)!r} is no mesh that meshio can read: {error}") from error
+    blocks = [block for block in file.cells if block.type != "vertex" and len(block.data)]
+    unknown = sorted({block.type for block in blocks} - set(ELEMENTS))
+    if unknown or not blocks:
+        kinds = unknown or "of no kind"
+        raise ValueError(f"path={str(path)!r} holds elements {kinds}; needed some of {list(ELEMENTS)}")
+    dim = max(ELEMENTS[block.type][0] for block in blocks)
+    cut = [
+        np.asarray(block.data)[:, list(simplex)]
+        for block in blocks
+        for dimension, parts in [ELEMENTS[block.type]]
+        if dimension == dim
+        for simplex in parts
+    ]
+    used, simplices = np.unique(np.concatenate(cut), return_inverse=True)
+    points = np.asarray(file.points, dtype=np.float64)[used]
+    axes = np.flatnonzero(np.ptp(points, axis=0) > 0)
+    if len(axes) != dim:
+        raise ValueError(
+            f"path={str(path)!r} holds elements of dimension {dim} in a space of {len(axes)}; needed the same for both"
+        )
+    fields = {name: _native(np.asarray(values)[used]) for name, values in file.point_data.items()}
+    return Mesh(torch.from_numpy(points[:, axes]), torch.from_numpy(simplices.reshape(-1, dim + 1)), fields)
+
+
+def _native(values: NDArray[Any]) -> Tensor:
+    """Of the byte order of this machine, whichever the file has."""
+    return torch.from_numpy(values.astype(values.dtype.newbyteorder("=")))
+
+
+def _faces(simplices: Int[Tensor, "simplex corner"], corners: int) -> tuple[Tensor, Tensor]:
+    """All different faces with so many corners, each sorted, and in how many simplices they occur."""
+    faces = [simplices[:, list(chosen)] for chosen in combinations(range(simplices.shape[1]), corners)]
+    found, counts = torch.cat(faces).sort(dim=1).values.unique(dim=0, return_counts=True)
+    return found, counts

@@ -1,0 +1,95 @@
+"""Parts of a graph of points, as METIS makes them: alike in size, with few edges between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from mondrian.points.partition import Partition, PartitionSpec
+from mondrian.points.point_set import PointSet
+
+
+@dataclass(frozen=True)
+class MetisParts(PartitionSpec):
+    """A partition of the points' graph into `parts` of about the same number of points.
+
+    The box of a part is the bounding box of its points and half a spacing more on every side, the spacing being
+    (measure of the part / its points)$^{1/d}$: on a part of a regular grid this is the part itself, and a part with a
+    single point has a box too. METIS may leave a part empty; its box is then a box of the mean size in the middle of
+    the domain, and no other cell attends to it.
+    """
+
+    parts: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.parts < 1:
+            raise ValueError(f"parts={self.parts} must be at least 1")
+
+    @property
+    def cells(self) -> int:
+        return self.parts
+
+    def cut(self, points: PointSet) -> Partition:
+        if points.edges is None:
+            raise ValueError("points has no edges for METIS; needed Mesh.point_set() or with_neighbours(points)")
+        if self.parts > points.size:
+            raise ValueError(f"parts={self.parts} are more than the {points.size} points")
+        return parts_of(points, _metis(points.edges, points.size, self.parts, self.seed), self.parts)
+
+
+def parts_of(points: PointSet, members: Int[Tensor, " point"], parts: int) -> Partition:
+    """The partition in which each point belongs to the part that `members` names, however that was found."""
+    if members.shape != (points.size,) or not 0 <= int(members.min()) <= int(members.max()) < parts:
+        raise ValueError(
+            f"members has shape {tuple(members.shape)} and names parts {int(members.min())} to {int(members.max())}; "
+            f"needed one of {parts} parts for each of {points.size} points"
+        )
+    if points.weights is None:
+        raise ValueError("points has no weights; needed them for the sizes of the parts")
+    x = points.coordinates
+    index = members[:, None].expand_as(x)
+    empty = torch.full((parts, points.dim), torch.inf, dtype=torch.float64)
+    low, high = empty.scatter_reduce(0, index, x, "amin"), (-empty).scatter_reduce(0, index, x, "amax")
+    count = torch.bincount(members, minlength=parts)
+    measure = torch.zeros(parts, dtype=torch.float64).index_add(0, members, points.weights)
+    spacing = (measure / count.clamp_min(1)) ** (1 / points.dim)
+    sizes = high - low + spacing[:, None]
+    there = (count > 0)[:, None] & (sizes > 0)
+    typical = torch.stack([column[chosen].mean() for column, chosen in zip(sizes.mT, there.mT, strict=True)])
+    middle = torch.tensor(points.domain.origin, dtype=torch.float64) + torch.tensor(points.domain.extent) / 2
+    centres = torch.where((count > 0)[:, None], (low + high) / 2, middle)
+    return Partition(points, members, centres, torch.where(there, sizes, typical))
+
+
+def with_neighbours(points: PointSet, neighbours: int = 6) -> PointSet:
+    """The points with edges from each to its nearest `neighbours`: a graph for points that belong to no mesh."""
+    from scipy.spatial import KDTree  # slow to import
+
+    if not 1 <= neighbours < points.size:
+        raise ValueError(f"neighbours={neighbours} must be at least 1 and less than the {points.size} points")
+    places = points.coordinates.numpy()
+    _, nearest = KDTree(places).query(places, k=neighbours + 1)
+    start = np.arange(points.size).repeat(neighbours + 1)
+    edges = np.stack([start, np.asarray(nearest).reshape(-1)], axis=1)
+    return replace(points, edges=torch.from_numpy(edges[edges[:, 0] != edges[:, 1]]))
+
+
+def _metis(edges: Int[Tensor, "edge 2"], points: int, parts: int, seed: int) -> Int[Tensor, " point"]:
+    """Each edge counts once, in both directions, whichever way and how often it is given."""
+    import pymetis  # an extra: `pip install mondrian[mesh]`
+    from scipy.sparse import coo_array
+
+    first, second = edges.numpy().T
+    both = coo_array((np.ones(2 * len(edges)), (np.r_[first, second], np.r_[second, first])), shape=(points, points))
+    graph = both.tocsr()
+    graph.setdiag(0)
+    graph.eliminate_zeros()
+    adjacency = pymetis.CSRAdjacency(graph.indptr, graph.indices)
+    _, members = pymetis.part_graph(parts, adjacency, options=pymetis.Options(seed=seed))
+    return torch.tensor(members, dtype=torch.int64)

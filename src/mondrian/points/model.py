@@ -1,0 +1,282 @@
+"""The transformer operator on points that lie anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict, Unpack, overload
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mondrian.artefact import ModelSpec, OperatorModel
+from mondrian.attention import AttentionSpec, LearnedPosition, Position, RelativeBias, Rotary
+from mondrian.decomposition import Decomposition, Lattice
+from mondrian.grid import Grid
+from mondrian.models.block import Block
+from mondrian.operators import OperatorSpec, SeparableMixture
+from mondrian.points.attention import Arrangement, CentreAttention
+from mondrian.points.cross_attention import CrossAttention
+from mondrian.points.partition import Boxes, PartitionSpec
+from mondrian.points.placement import Placement
+from mondrian.points.point_set import PointSet
+from mondrian.points.position import CoordinatePosition
+from mondrian.points.resampler import ResamplerSpec
+from mondrian.quadrature import Cell, Midpoint, Quadrature
+
+
+@dataclass(frozen=True)
+class PointSpec(ModelSpec):
+    """Everything that defines a `PointOperator` but its weights.
+
+    `partition` cuts the domain; in each cell `reference` points an axis stand for what lies there. With boxes every
+    pattern of attention, every position and `stagger` of the transformer operator can be had; parts have no lattice and
+    know `CentreAttention`, `RelativeBias` and `CoordinatePosition`.
+    """
+
+    in_channels: int
+    out_channels: int
+    partition: PartitionSpec
+    hidden_channels: int = 64
+    n_layers: int = 4
+    reference: tuple[int, ...] = (4, 4)
+    resampler: ResamplerSpec = CrossAttention()
+    operator: OperatorSpec = SeparableMixture(terms=64, skip=True)
+    attention: AttentionSpec = CentreAttention()
+    positions: tuple[Position, ...] = (CoordinatePosition(), RelativeBias())
+    quadrature: Quadrature = Midpoint()
+    stagger: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("in_channels", "out_channels", "hidden_channels", "n_layers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if not self.reference or any(n < 1 for n in self.reference):
+            raise ValueError(f"reference={self.reference} must hold numbers of at least 1, one an axis")
+        self.partition.check(self.dim)
+        if isinstance(self.partition, Boxes):
+            self.attention.check(Lattice(self.partition.subdomains, (False,) * self.dim))
+            return
+        if not isinstance(self.attention, CentreAttention):
+            raise ValueError(f"attention={self.attention} needs a lattice of cells: choose CentreAttention or Boxes")
+        if self.stagger or any(isinstance(p, LearnedPosition | Rotary) for p in self.positions):
+            raise ValueError(
+                f"stagger={self.stagger} and positions={self.positions}: staggering, LearnedPosition and Rotary need "
+                "a lattice of cells, as partition=Boxes(...) has"
+            )
+
+    @property
+    def dim(self) -> int:
+        """Number of axes of the domain."""
+        return len(self.reference)
+
+    def build(self) -> PointOperator:
+        return PointOperator(self)
+
+
+class PointNetwork(nn.Module):
+    r"""A network at each point, which knows its place in the cell.
+
+    $$S v(x) + W_2 \operatorname{gelu}(W_1 [v(x); x])$$
+    """
+
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, dim: int) -> None:
+        super().__init__()
+        self.skip = nn.Linear(in_channels, out_channels)
+        self.first = nn.Linear(in_channels + dim, hidden_channels)
+        self.second = nn.Linear(hidden_channels, out_channels, bias=False)
+
+    def forward(
+        self, v: Float[Tensor, "batch tile slot channel_in"], x: Float[Tensor, "tile slot axis"]
+    ) -> Float[Tensor, "batch tile slot channel_out"]:
+        placed = torch.cat([v, x.expand(len(v), -1, -1, -1)], dim=-1)
+        return self.skip(v) + self.second(F.gelu(self.first(placed)))
+
+
+class PointOperator(OperatorModel):
+    """A transformer over the functions on the cells of a domain that is known at points only.
+
+    A network at each given point and a learned resampler lead to the reference points of the cells; there the blocks
+    are those of every other model; a second resampler and network lead to the wanted points, whichever these are.
+
+    Takes `(batch, in_channels, point)` on one `PointSet` to `(batch, out_channels, wanted point)`; or a list of
+    `(in_channels, point)`, one for each of a list of point sets of different sizes, to such a list. Where the same
+    points come again and again, `place` them once and give the placement in their stead.
+
+    >>> points = PointSet.of_grid(Grid(extent=(1.0, 1.0), points=(10, 10)))
+    >>> model = PointSpec(2, 1, partition=Boxes((3, 3)), hidden_channels=16).build()
+    >>> model(torch.zeros(5, 2, 100), points).shape
+    torch.Size([5, 1, 100])
+    >>> model(torch.zeros(5, 2, 100), points, out_points=PointSet(torch.rand(7, 2))).shape
+    torch.Size([5, 1, 7])
+    """
+
+    spec: PointSpec
+
+    def __init__(self, spec: PointSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        width, dim = spec.hidden_channels, spec.dim
+        self.embed = PointNetwork(spec.in_channels, width, width, dim)
+        self.encode = spec.resampler.build(width, width, dim=dim)
+        self.coordinate_positions = nn.ModuleList(
+            p.build(width, dim) for p in spec.positions if isinstance(p, CoordinatePosition)
+        )
+        self.learned_positions = nn.ModuleList(
+            p.build(width, p.tile or spec.partition.subdomains)
+            for p in spec.positions
+            if isinstance(p, LearnedPosition) and isinstance(spec.partition, Boxes)
+        )
+        self.blocks = nn.ModuleList(
+            Block(width, spec.attention.in_block(index), spec.operator, dim=dim, positions=spec.positions)
+            for index in range(spec.n_layers)
+        )
+        self.decode = spec.resampler.build(width, width, dim=dim)
+        self.project = PointNetwork(width, width, spec.out_channels, dim)
+
+    def place(self, points: PointSet | Sequence[PointSet]) -> Placement:
+        """Cut the domains of these points as the model does, in its precision and on its device. Done on the CPU."""
+        placement = Placement.build([points] if isinstance(points, PointSet) else points, self.spec.partition)
+        self._check_placement(placement)
+        return placement.to(self.project.skip.weight.dtype, self.project.skip.weight.device)
+
+    @overload
+    def forward(
+        self, values: Tensor, points: PointSet | Placement, out_points: PointSet | Placement | None = None
+    ) -> Tensor: ...
+
+    @overload
+    def forward(
+        self,
+        values: Sequence[Tensor],
+        points: Sequence[PointSet] | Placement,
+        out_points: Sequence[PointSet] | Placement | None = None,
+    ) -> list[Tensor]: ...
+
+    def forward(
+        self,
+        values: Tensor | Sequence[Tensor],
+        points: PointSet | Sequence[PointSet] | Placement,
+        out_points: PointSet | Sequence[PointSet] | Placement | None = None,
+    ) -> Tensor | list[Tensor]:
+        given = points if isinstance(points, Placement) else self.place(points)
+        self._check_placement(given)
+        if isinstance(out_points, Placement):
+            wanted = out_points
+        elif out_points is None:
+            wanted = given
+        else:
+            wanted = given.at([out_points] if isinstance(out_points, PointSet) else out_points)
+        packed = _packed(values, given, self.spec.in_channels)
+        u = self._packed_forward(packed, given.to(packed.dtype, packed.device), wanted.to(packed.dtype, packed.device))
+        if isinstance(values, Tensor):
+            return u
+        return list(u[0].split([single.size for single in wanted.points], dim=1))
+
+    def _packed_forward(
+        self, values: Float[Tensor, "batch channel point"], given: Placement, wanted: Placement
+    ) -> Float[Tensor, "batch channel_out wanted"]:
+        spec = self.spec
+        cell = Cell.build(spec.reference, spec.quadrature, dtype=values.dtype, device=values.device)
+        v = self.embed(given.tiles.spread(values), given.tiles.coordinates)
+        v = self.encode.encode(v, given.tiles, cell)
+        domains = len(given.partitions)
+        cells = v.unflatten(1, (domains, -1)).flatten(0, 1)  # (batch domain) cell channel point; either is 1
+        for place in self.coordinate_positions:
+            cells = place(cells, cell, given.centres, given.sizes, given.scales)
+        for position in self.learned_positions:
+            cells = position(cells, cell, self._lattice(given.arrangement))
+        for index, block in enumerate(self.blocks):
+            if spec.stagger and index % 2:
+                cells = self._staggered(block, cells, cell, given)
+            else:
+                cells = block(cells, cell, self._lattice(given.arrangement))
+        u = self.decode.decode(cells.unflatten(0, (-1, domains)).flatten(1, 2), cell, wanted.tiles)
+        return wanted.tiles.collect(self.project(u, wanted.tiles.coordinates))
+
+    def _staggered(self, block: nn.Module, v: Tensor, cell: Cell, given: Placement) -> Tensor:
+        """A block on the boxes moved by half a box; a moved box is filled where it has a part of one that is."""
+        arrangement = given.arrangement
+        rings = arrangement.periodic
+        points = tuple(count * n for count, n in zip(arrangement.counts, cell.points, strict=True))
+        grid = Grid(extent=(1.0,) * len(points), points=points, periodic=rings)
+        moved = Decomposition(grid, arrangement.counts).staggered()
+        held = moved.move(arrangement.filled.to(v.dtype)[:, :, None, None].expand(-1, -1, 1, cell.size))
+        places = moved.lattice.positions(v.device).to(v.dtype).expand(len(held), -1, -1)
+        there = Arrangement(moved.lattice.counts, rings, places, held.amax(dim=(2, 3)) > 0)
+        return moved.back(block(moved.move(v), cell, self._lattice(there)))
+
+    def _lattice(self, arrangement: Arrangement) -> Lattice:
+        """What the pattern of attention asks for: the patterns of a lattice keep what they make of one."""
+        if isinstance(self.spec.attention, CentreAttention):
+            return arrangement
+        return Lattice(arrangement.counts, arrangement.periodic)
+
+    def _check_placement(self, given: Placement) -> None:
+        partition = given.partitions[0]
+        if partition.points.dim != self.spec.dim:
+            raise ValueError(f"points has {partition.points.dim} axes; the model {self.spec.dim}")
+        if isinstance(self.spec.partition, Boxes) and (
+            partition.lattice is None or partition.lattice.counts != self.spec.partition.subdomains
+        ):
+            raise ValueError(f"points was placed in other cells than the model's {self.spec.partition}")
+
+
+def _packed(values: Tensor | Sequence[Tensor], given: Placement, channels: int) -> Float[Tensor, "batch channel point"]:
+    """The values at the points of all domains after each other."""
+    if isinstance(values, Tensor):
+        needed = (channels, given.points[0].size)
+        if len(given.points) != 1:
+            raise ValueError(f"values is one tensor for {len(given.points)} point sets; needed a list of as many")
+        if values.ndim != 3 or tuple(values.shape[1:]) != needed or len(values) == 0 or not values.is_floating_point():
+            raise ValueError(
+                f"values has shape {tuple(values.shape)} and dtype {values.dtype}; needed "
+                f"(batch, {needed[0]} channels, {needed[1]} points), floating-point"
+            )
+        return values
+    if len(values) != len(given.points):
+        raise ValueError(f"values holds {len(values)} functions; needed {len(given.points)}, one for each point set")
+    for number, (function, points) in enumerate(zip(values, given.points, strict=True)):
+        if tuple(function.shape) != (channels, points.size) or not function.is_floating_point():
+            raise ValueError(
+                f"values[{number}] has shape {tuple(function.shape)} and dtype {function.dtype}; needed "
+                f"({channels} channels, {points.size} points), floating-point"
+            )
+    return torch.cat(list(values), dim=1)[None]
+
+
+class PointSettings(TypedDict, total=False):
+    """What `point_no` takes, besides its channels, partition and heads: the fields of `PointSpec`."""
+
+    hidden_channels: int
+    n_layers: int
+    reference: tuple[int, ...]
+    resampler: ResamplerSpec
+    operator: OperatorSpec
+    attention: AttentionSpec
+    positions: tuple[Position, ...]
+    quadrature: Quadrature
+    stagger: bool
+
+
+def point_no(
+    in_channels: int,
+    out_channels: int,
+    *,
+    partition: PartitionSpec,
+    n_heads: int = 4,
+    radius: float | None = None,
+    **settings: Unpack[PointSettings],
+) -> PointOperator:
+    """A transformer operator for points: cells attend to all others, or to those within `radius` typical sizes.
+
+    >>> from mondrian.points import MetisParts
+    >>> model = point_no(2, 1, partition=MetisParts(parts=32), hidden_channels=32, radius=2.0)
+    >>> model.spec.attention
+    CentreAttention(n_heads=4, spatial_heads=(), operator=None, radius=2.0)
+    """
+    settings.setdefault("attention", CentreAttention(n_heads=n_heads, radius=radius))
+    return PointOperator(PointSpec(in_channels, out_channels, partition, **settings))

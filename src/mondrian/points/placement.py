@@ -1,0 +1,120 @@
+"""Points put into the cells of their domains: everything about a batch of point sets that a model needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mondrian.decomposition import Lattice
+from mondrian.points.attention import Arrangement
+from mondrian.points.partition import Partition, PartitionSpec
+from mondrian.points.point_set import PointSet
+from mondrian.points.tiles import Tiles
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """The points of one or several domains in their cells, packed; made once, used in every step.
+
+    The cells of all domains follow each other: `tiles` knows `domains * cells` of them. `centres` and `sizes` are parts
+    of half the box of each domain, so that it reaches from -1 to 1; `scales` are logarithms (base 2) of sizes in
+    typical sizes of the domain's cells.
+    """
+
+    partitions: tuple[Partition, ...]
+    points: tuple[PointSet, ...]
+    tiles: Tiles
+    arrangement: Arrangement
+    centres: Float[Tensor, "sample cell axis"]
+    sizes: Float[Tensor, "sample cell axis"]
+    scales: Float[Tensor, "sample cell axis"]
+
+    @staticmethod
+    def build(points: Sequence[PointSet], spec: PartitionSpec, *, tile: int | None = None) -> Placement:
+        """Cut each domain and put its points into the cells. `tile` forces a length of tiles."""
+        if not points:
+            raise ValueError("points=[] holds no point set; needed at least one")
+        for number, single in enumerate(points):
+            if single.weights is None:
+                raise ValueError(
+                    f"points[{number}] has no weights; needed PointSet(coordinates, weights), Mesh.point_set() or "
+                    "PointSet.estimated(coordinates)"
+                )
+        return Placement.of([spec.cut(single) for single in points], tile=tile)
+
+    @staticmethod
+    def of(partitions: Sequence[Partition], *, tile: int | None = None) -> Placement:
+        """The given points of partitions of one's own, in their cells."""
+        if len({(p.cells, p.lattice, p.points.dim) for p in partitions}) != 1:
+            raise ValueError("partitions differ in their number of cells, their lattice or their dimension")
+        points = [partition.points for partition in partitions]
+        origin, half, typical = (
+            torch.stack(rows)[:, None]
+            for rows in (
+                [torch.tensor(p.domain.origin, dtype=torch.float64) for p in points],
+                [torch.tensor(p.domain.extent, dtype=torch.float64) / 2 for p in points],
+                [partition.sizes[partition.counts > 0].mean(dim=0) for partition in partitions],
+            )
+        )
+        centres, sizes = (torch.stack(rows) for rows in zip(*((p.centres, p.sizes) for p in partitions), strict=True))
+        tiles = _tiles(partitions, points, tile)
+        held = tiles.sum_by_cell(tiles.weights.sum(dim=1)[None]).view(len(points), -1) > 0
+        return Placement(
+            partitions=tuple(partitions),
+            points=tuple(points),
+            tiles=tiles,
+            arrangement=_arrangement(partitions[0].lattice, centres / typical, held),
+            centres=(centres - origin - half) / half,
+            sizes=sizes / half,
+            scales=torch.log2(sizes / typical),
+        )
+
+    def at(self, points: Sequence[PointSet]) -> Placement:
+        """Other points in the same cells: where the function is wanted."""
+        if len(points) != len(self.partitions):
+            raise ValueError(f"out_points holds {len(points)} point sets; needed {len(self.partitions)}, as in points")
+        tiles = _tiles(self.partitions, points, None)
+        return replace(self, points=tuple(points), tiles=tiles.to(self.centres.dtype, self.centres.device))
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> Placement:
+        """The same in another floating-point type and on another device."""
+        if self.centres.dtype == dtype and self.centres.device == device:
+            return self
+        arrangement = replace(
+            self.arrangement,
+            centres=self.arrangement.centres.to(device, dtype),
+            filled=self.arrangement.filled.to(device),
+        )
+        return replace(
+            self,
+            tiles=self.tiles.to(dtype, device),
+            arrangement=arrangement,
+            centres=self.centres.to(device, dtype),
+            sizes=self.sizes.to(device, dtype),
+            scales=self.scales.to(device, dtype),
+        )
+
+
+def _tiles(partitions: Sequence[Partition], points: Sequence[PointSet], length: int | None) -> Tiles:
+    """All points of all domains, the cells of each domain after those of the one before."""
+    members, coordinates, weights = [], [], []
+    for number, (partition, single) in enumerate(zip(partitions, points, strict=True)):
+        cells = partition.locate(single)
+        members.append(cells + number * partition.cells)
+        coordinates.append(partition.local(single, cells))
+        # a function that is only looked at is not integrated over: its points need no weights
+        measure = torch.zeros(single.size, dtype=torch.float64) if single.weights is None else single.weights
+        weights.append(measure / partition.sizes[cells].prod(dim=1))
+    total = sum(partition.cells for partition in partitions)
+    return Tiles.build(torch.cat(members), torch.cat(coordinates), torch.cat(weights), cells=total, length=length)
+
+
+def _arrangement(lattice: Lattice | None, centres: Tensor, filled: Tensor) -> Arrangement:
+    if lattice is None:
+        return Arrangement((centres.shape[1],), (False,), centres, filled)
+    places = lattice.positions().to(centres.dtype).expand_as(centres)  # the same, free of rounding
+    return Arrangement(lattice.counts, lattice.periodic, places, filled)

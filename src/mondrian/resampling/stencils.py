@@ -1,0 +1,126 @@
+r"""Interpolation and averaging along an axis as short sums: $w_t = \sum_k c_{tk}\, u_{f_t + k}$.
+
+Places are in spacings of the source from the start of its axis: cell $j$ of it is $[j, j + 1]$, with its point in
+the middle if it is cell-centred. On a ring indices run on beyond the ends.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float64, Int
+from torch import Tensor
+
+from mondrian.resampling.places import AxisPoints, exact, places
+
+
+class Stencil(NamedTuple):
+    """The first point of each sum, and the coefficients from there on. `first` never decreases."""
+
+    first: Int[Tensor, " target"]
+    weights: Float64[Tensor, "target tap"]
+
+
+def stencil(source: AxisPoints, target: AxisPoints, count: int, order: int, pieces: int | None) -> Stencil:
+    """How each of the first `count` points of the target follows from those of the source.
+
+    Cell-centred points at least twice as far apart as the source's stand for the mean over their cell: what lies
+    between them must not alias. All others are interpolated.
+    """
+    p = places(source, target, count)
+    width = target.spacing / source.spacing
+    if target.centred and width > 2 - 1e-9:
+        return _averages(p, width, source, order)
+    if pieces is None:
+        return _interpolation(p, source, order, None)
+    size = source.count // pieces
+    below, above = torch.ceil(p / size) - 1, torch.floor(p / size)
+    if not source.ring:
+        below, above = below.clamp(0, pieces - 1), above.clamp(0, pieces - 1)
+    sides = [_interpolation(p, source, min(order, size), (side.long() * size, size)) for side in (below, above)]
+    return _mean(*sides)
+
+
+def _interpolation(
+    p: Float64[Tensor, " target"],
+    source: AxisPoints,
+    order: int,
+    piece: tuple[Int[Tensor, " target"], int] | None,
+) -> Stencil:
+    r"""The polynomial through the nearest `order` points, of degree `order - 1`, by Lagrange's formula.
+
+    With fewer points than that through all of them. A `piece` is the first of a number of points, for each target, that
+    alone may be used.
+    """
+    q = p - (0.5 if source.centred else 0.0)  # in which the points are whole numbers
+    taps = min(order, source.count)
+    first = torch.ceil(q - taps / 2).long()
+    if piece is not None:
+        low, size = piece
+        first = torch.minimum(torch.maximum(first, low), low + size - taps)
+    elif not source.ring:
+        first = first.clamp(0, source.count - taps)
+    return Stencil(first, lagrange(q - first, taps))
+
+
+def lagrange(t: Float64[Tensor, " target"], taps: int) -> Float64[Tensor, "target tap"]:
+    r"""$\prod_{i \ne k} (t - i) / (k - i)$: one at the point $k$ and zero at the others, exactly.
+
+    >>> lagrange(torch.tensor([0.5, 1.5], dtype=torch.float64), 2)
+    tensor([[ 0.5000,  0.5000],
+            [-0.5000,  1.5000]], dtype=torch.float64)
+    """
+    columns = []
+    for k in range(taps):
+        column = torch.ones_like(t)
+        for i in range(taps):
+            if i != k:
+                column = column * ((t - i) / (k - i))
+        columns.append(column)
+    return torch.stack(columns, dim=-1)
+
+
+def _averages(p: Float64[Tensor, " target"], width: float, source: AxisPoints, order: int) -> Stencil:
+    r"""Means over cells of `width` about `p`, of order `order - 1`: what is added up keeps its integral.
+
+    With the integral $U$ of the source from its start, $(U(b) - U(a)) / (b - a)$. $U$ is known at the cuts between the
+    cells of the source and interpolated between cuts; as a sum over cells, $U(e) = \sum_j F_e(j) u_j$, where $F_e$ is 1
+    left of the cuts that are used and 0 right of them. Between vertices stands the mean of two: the trapezoidal rule.
+    """
+    taps = min(order, source.intervals + 1)
+    sides = [exact(p + side * width / 2) for side in (-1, 1)]
+    firsts = [torch.ceil(e - taps / 2).long() for e in sides]
+    if not source.ring:
+        firsts = [first.clamp(0, source.intervals + 1 - taps) for first in firsts]
+    cells = math.ceil(width - 1e-9) + taps + 1
+    column = torch.arange(cells, device="cpu")[None, :] + firsts[0][:, None]
+    left, right = (_shares(e, first, column, taps) for e, first in zip(sides, firsts, strict=True))
+    weights = (right - left) / width
+    if not source.centred:
+        nothing = torch.zeros_like(weights[:, :1])
+        weights = (torch.cat([weights, nothing], dim=1) + torch.cat([nothing, weights], dim=1)) / 2
+    return Stencil(firsts[0], weights)
+
+
+def _shares(
+    e: Float64[Tensor, " target"],
+    first: Int[Tensor, " target"],
+    column: Int[Tensor, "target cell"],
+    taps: int,
+) -> Float64[Tensor, "target cell"]:
+    """$F_e(j)$ for the cells `column`, from the cuts `first ... first + taps - 1`."""
+    beyond = lagrange(e - first, taps).flip(-1).cumsum(-1).flip(-1)[:, 1:]  # of the cuts right of each cell
+    place = column - first[:, None]
+    inside = beyond.gather(1, place.clamp(0, taps - 2)) if taps > 1 else torch.zeros_like(column, dtype=e.dtype)
+    return torch.where(place < 0, 1.0, torch.where(place < taps - 1, inside, 0.0))
+
+
+def _mean(one: Stencil, other: Stencil) -> Stencil:
+    """Half of each, as one sum; the second starts at most its length after the first."""
+    taps = one.weights.shape[1]
+    weights = torch.zeros(len(one.first), 2 * taps, dtype=torch.float64, device="cpu")
+    weights[:, :taps] = one.weights / 2
+    place = (other.first - one.first)[:, None] + torch.arange(taps, device="cpu")
+    return Stencil(one.first, weights.scatter_add(1, place, other.weights / 2))

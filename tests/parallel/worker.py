@@ -1,0 +1,190 @@
+"""What each of four processes does: all cases one after the other, so that processes are started once.
+
+Every case leaves numbers that a test looks at. Cases for two processes are run by both pairs of the four: the mesh is
+two by two.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import product
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from mondrian.cli import main
+from mondrian.parallel import Partition, Processes, SpreadModel, mesh_of
+from mondrian.parallel.cost import numbers_sent
+from mondrian.parallel.exchange import fetch
+from tests.models.cases import small
+
+NUMBER = 4
+POINTS = (8 * 3, 4 * 2)  # of 8 x 4 subdomains; an odd number along the axis of the slabs
+UNEVEN = {2: (0, 3, 8), 4: (0, 1, 2, 5, 8)}
+CASES = {
+    f"{kind}{' staggered' * stagger}{' periodic' * periodic}{' relative' * relative}, {number} processes"
+    f"{' uneven' * uneven}": {
+        "kind": kind,
+        "stagger": stagger,
+        "periodic": periodic,
+        "relative": relative,
+        "number": number,
+        "uneven": uneven,
+    }
+    for kind, stagger, periodic in product(("vit", "swin", "nbr"), (False, True), (False, True))
+    for number, relative, uneven in ((2, False, False), (4, True, True))
+} | {
+    "swin staggered, 2 processes uneven": {"kind": "swin", "stagger": True, "number": 2, "uneven": True},
+    "nbr staggered periodic, 4 processes": {"kind": "nbr", "stagger": True, "periodic": True, "number": 4},
+    "zero rule, 2 processes": {"kind": "zero", "number": 2},
+    "1-D, 4 processes": {"kind": "nbr", "dim": 1, "number": 4, "stagger": True},
+    "3-D, 2 processes": {"kind": "swin", "dim": 3, "number": 2, "stagger": True, "periodic": True},
+    "spatial heads, 2 processes": {"kind": "vit", "number": 2, "spatial_heads": (3, 1)},
+    "whole ring in one window, 2 processes": {"kind": "window", "number": 2, "periodic": True},
+    "one row each, 4 processes": {"kind": "nbr", "number": 4, "periodic": True, "rows": 4, "stagger": True},
+}
+
+
+def model_of(case):
+    """The same weights on all processes."""
+    torch.manual_seed(1)
+    kind, dim = case["kind"], case.get("dim", 2)
+    counts = (case.get("rows", 8), 4, 2)[:dim]
+    more = {key: case[key] for key in ("stagger", "periodic", "relative", "spatial_heads") if key in case}
+    if kind in ("zero", "window"):
+        from mondrian import Grid, NeighborhoodAttention, RelativeBias, WindowedAttention
+        from mondrian.models import TransformerSpec
+
+        attention = NeighborhoodAttention(n_heads=2, radius=1, zero_far=True)
+        if kind == "window":
+            attention = WindowedAttention(n_heads=2, window=(8, 2), shift=(3, 1))
+        grid = Grid(extent=(1.0, 1.0), periodic=(case.get("periodic", False),) * 2)
+        spec = TransformerSpec(
+            2, 3, hidden_channels=8, n_layers=2, subdomains=counts, attention=attention, positions=(RelativeBias(),),
+            grid=grid,
+        )  # fmt: skip
+        return spec.build()
+    return small(kind, dim=dim, subdomains=counts, hidden_channels=16, n_layers=3, **more)
+
+
+def differences(case, processes):
+    """How far outputs and gradients are from those of one process, and whether as many numbers went as should."""
+    model = model_of(case)
+    grid = model.spec.default_grid
+    counts = model.spec.subdomains
+    torch.manual_seed(2)
+    x = torch.randn(2, 2, *(n * p for n, p in zip(counts, (3, 2, 2), strict=False)), requires_grad=True)
+    weights = torch.randn(2, 3, *x.shape[2:])
+    bounds = UNEVEN[processes.number] if case.get("uneven") else None
+    partition = None if bounds is None else Partition(bounds, ring=grid.periodic[0])
+    spread = SpreadModel(model, processes, partition=partition)
+    parameters = [x, *model.parameters()]
+
+    expected = model(x)
+    wanted = torch.autograd.grad((expected * weights).sum(), parameters)
+    output = spread(x)
+    found = torch.autograd.grad((output * weights).sum(), parameters)
+    error = (output - expected).abs().max().item()
+    gradient = 0.0
+    for mine, true in zip(found, wanted, strict=True):
+        mean = mine.contiguous() / processes.number
+        dist.all_reduce(mean, group=processes.group)
+        gradient = max(gradient, ((mean - true).abs().max() / true.abs().max().clamp(min=1e-3)).item())
+
+    whole = grid.with_points(tuple(x.shape[2:]))
+    start, stop = spread.points(whole).owned(processes.rank)
+    processes.traffic.forward = processes.traffic.backward = 0
+    part = spread.on_slab(x[:, :, start:stop], whole)
+    part.sum().backward()
+    blocks = numbers_sent(
+        model.spec, model.spec.decompose(whole), spread.partition(whole), processes.rank, batch=len(x)
+    )
+    return {
+        "output": error,
+        "gradient": gradient,
+        "received": processes.traffic.forward // 8,
+        "expected received": sum(block.received for block in blocks),
+        "given back": processes.traffic.backward // 8,
+        "expected given back": sum(block.given for block in blocks),
+    }
+
+
+def sum_of_copies(processes):
+    """The gradient of a row is the sum over its copies, to second order too."""
+    partition = Partition((0, 3, 4), ring=True)
+    wanted = ((-2, 4), (2, 5))  # rows 2 3 0 1 2 3, and 2 3 0
+    start, stop = partition.owned(processes.rank)
+    u = torch.arange(1.0, 5.0)[start:stop].clone().requires_grad_()
+    (rows,) = fetch([u], processes, partition, wanted, dim=0)
+    (first,) = torch.autograd.grad((rows**3).sum(), u, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), u)
+    copies = torch.tensor([2.0, 1.0, 3.0, 3.0])[start:stop]
+    true = torch.arange(1.0, 5.0)[start:stop]
+    return {
+        "rows": rows.tolist(),
+        "first": (first - 3 * copies * true**2).abs().max().item(),
+        "second": (second - 6 * copies * true).abs().max().item(),
+    }
+
+
+def data_and_subdomains(mesh):
+    """Two pairs with a sample each: the mean gradient of all four is that of both samples in one process."""
+    model = model_of({"kind": "swin", "stagger": True})
+    torch.manual_seed(3)
+    x, target = torch.randn(2, 2, *POINTS), torch.randn(2, 3, *POINTS)
+    loss = (model(x) - target).square().mean()
+    wanted = torch.autograd.grad(loss, list(model.parameters()))
+    own = mesh.get_local_rank("data")
+    spread = SpreadModel(model, Processes(mesh.get_group("subdomains")))
+    here = (spread(x[own : own + 1]) - target[own : own + 1]).square().mean()
+    found = torch.autograd.grad(here, list(model.parameters()))
+    worst = 0.0
+    for mine, true in zip(found, wanted, strict=True):
+        mean = mine.contiguous() / NUMBER
+        dist.all_reduce(mean)
+        worst = max(worst, (mean - true).abs().max().item())
+    return {"gradient": worst}
+
+
+def predicted(folder: Path, ports: list[int]) -> None:
+    """The command, as torchrun would start it, before anything else here knows of processes."""
+    for name, port in zip(("steps.hdf5", "next.npy"), ports, strict=True):  # a port that is just being left may mislead
+        os.environ["MASTER_PORT"] = str(port)
+        words = ["--steps", "2"] if name == "steps.hdf5" else []
+        assert (
+            main(["predict", str(folder / "model"), str(folder / "start.hdf5"), "-o", str(folder / name), *words]) == 0
+        )
+
+
+def refused(processes):
+    """What cannot be done is said, by all processes."""
+    from mondrian.models import TransformerSpec
+
+    model = TransformerSpec(1, 1, hidden_channels=8, subdomains=(2, 2)).build()
+    said = []
+    for number, points in ((processes, (4, 4)), (processes, (5, 4))):
+        try:
+            SpreadModel(model, number)(torch.zeros(1, 1, *points))
+        except ValueError as error:
+            said.append(str(error))
+    return said
+
+
+def work(rank: int, folder: str, ports: list[int]) -> None:
+    """All of it, on one process."""
+    torch.set_num_threads(1)
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(NUMBER), LOCAL_RANK=str(rank), MASTER_ADDR="localhost")
+    predicted(Path(folder), ports)
+    torch.set_default_dtype(torch.float64)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=NUMBER)
+    pairs, everybody = mesh_of(torch.device("cpu"), subdomains=2), Processes(dist.group.WORLD)
+    groups = {2: Processes(pairs.get_group("subdomains")), 4: everybody}
+    found = {name: differences(case, groups[case["number"]]) for name, case in CASES.items()}
+    found["copies"] = sum_of_copies(groups[2])
+    found["data and subdomains"] = data_and_subdomains(pairs)
+    found["refused"] = refused(everybody)
+    (Path(folder) / f"found_{rank}.json").write_text(json.dumps(found))
+    dist.barrier()
+    dist.destroy_process_group()
