@@ -1,7 +1,27 @@
-"""Models: the transformer operator and its settings."""
+"""Models: the transformer operator and its settings, the U-Net made of it, and baselines."""
 
 from mondrian.models import baselines
-from mondrian.models.settings import nbr_no, swin_no, vit_no
+from mondrian.models.coarsening import Coarsening, FewerPoints, LargerSubdomains
+from mondrian.models.settings import nbr_no, swin_no, unet_no, vit_no
+from mondrian.models.transfer import CrossAttentionTransfer, OperatorTransfer, SmoothTransfer, Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
+from mondrian.models.unet import UNetOperator, UNetSpec
 
-__all__ = ["TransformerOperator", "TransformerSpec", "baselines", "nbr_no", "swin_no", "vit_no"]
+__all__ = [
+    "Coarsening",
+    "CrossAttentionTransfer",
+    "FewerPoints",
+    "LargerSubdomains",
+    "OperatorTransfer",
+    "SmoothTransfer",
+    "Transfer",
+    "TransformerOperator",
+    "TransformerSpec",
+    "UNetOperator",
+    "UNetSpec",
+    "baselines",
+    "nbr_no",
+    "swin_no",
+    "unet_no",
+    "vit_no",
+]

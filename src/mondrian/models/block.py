@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from mondrian.attention import AttentionSpec, FunctionAttention, Position
 from mondrian.decomposition import Lattice
 from mondrian.operators import OperatorSpec
 from mondrian.quadrature import Cell
-from mondrian.strip import Slab
+from mondrian.strip import Slab, Subdomains
 
 GROUPS = 8
 
@@ -49,3 +50,26 @@ class Block(nn.Module):
     ) -> Float[Tensor, "batch cell channel point"]:
         v = v + self.attention(self.attention_norm(v), cell, lattice)
         return v + self.feed_forward(self.feed_forward_norm(v), cell)
+
+
+class BlockStack(nn.ModuleList):
+    """Blocks one after the other; with `stagger` every other one on the decomposition moved by half a subdomain.
+
+    `first` is the number of the first block, where a stack goes on after another.
+    """
+
+    def __init__(self, blocks: Iterable[Block] = (), *, stagger: bool = False, first: int = 0) -> None:
+        super().__init__(blocks)
+        self.stagger = stagger
+        self.first = first
+
+    def forward(
+        self, v: Float[Tensor, "batch cell channel point"], cell: Cell, decomposition: Subdomains
+    ) -> Float[Tensor, "batch cell channel point"]:
+        for index, block in enumerate(self, start=self.first):
+            if self.stagger and index % 2:
+                moved = decomposition.staggered()
+                v = moved.back(block(moved.move(v), cell, moved.lattice))
+            else:
+                v = block(v, cell, decomposition.lattice)
+        return v

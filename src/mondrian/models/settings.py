@@ -1,4 +1,4 @@
-"""The paper's models as settings of the one transformer operator."""
+"""The paper's models as settings of the one transformer operator, and of the U-Net made of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 from mondrian.attention import (
+    AttentionSpec,
     GlobalAttention,
     LearnedPosition,
     NeighborhoodAttention,
@@ -14,7 +15,10 @@ from mondrian.attention import (
     WindowedAttention,
 )
 from mondrian.grid import Grid
+from mondrian.models.coarsening import Coarsening
+from mondrian.models.transfer import Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
+from mondrian.models.unet import UNetOperator, UNetSpec
 from mondrian.operators import OperatorSpec
 from mondrian.quadrature import Quadrature
 
@@ -100,3 +104,34 @@ def nbr_no(
         zero_far=zero_far,
     )
     return TransformerOperator(TransformerSpec(in_channels, out_channels, attention=attention, **settings))
+
+
+class LevelSettings(Settings, total=False):
+    """What a U-Net takes besides: the fields that `UNetSpec` adds."""
+
+    levels: int
+    coarsening: Coarsening
+    transfer: Transfer
+    coarse_attention: tuple[AttentionSpec, ...]
+    widening: int
+
+
+def unet_no(
+    in_channels: int,
+    out_channels: int,
+    *,
+    radius: int = 1,
+    n_heads: int = 4,
+    spatial_heads: Sequence[int] = (),
+    attention_operator: OperatorSpec | None = None,
+    **settings: Unpack[LevelSettings],
+) -> UNetOperator:
+    """UNet-NO: levels of fewer and larger subdomains, neighbourhoods on all but the coarsest, which is global.
+
+    >>> unet_no(1, 1, hidden_channels=16, n_layers=1, subdomains=(8, 8), levels=3).spec.attentions[-1]
+    GlobalAttention(n_heads=4, spatial_heads=(), operator=None)
+    """
+    attention = NeighborhoodAttention(
+        n_heads=n_heads, spatial_heads=tuple(spatial_heads), operator=attention_operator, radius=radius
+    )
+    return UNetOperator(UNetSpec(in_channels, out_channels, attention=attention, **settings))

@@ -12,7 +12,7 @@ from mondrian.artefact import ModelSpec, OperatorModel
 from mondrian.attention import AttentionSpec, GlobalAttention, LearnedPosition, Position, Rotary
 from mondrian.decomposition import Decomposition, Lattice, counts_by_size
 from mondrian.grid import Grid
-from mondrian.models.block import Block
+from mondrian.models.block import Block, BlockStack
 from mondrian.models.detail import Detail
 from mondrian.operators import OperatorSpec, SeparableMixture
 from mondrian.quadrature import Cell, Midpoint, Quadrature
@@ -87,11 +87,15 @@ class TransformerSpec(ModelSpec):
     def reference_points(self, grid: Grid, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Reference points of a cell along each axis: the fewest that lie no further apart than those of the grid.
 
-        Those of the grid itself where the cuts divide it. With spatial heads they are a multiple of these.
+        Those of the grid itself where the cuts divide it. They are a multiple of `parts`.
         """
-        parts = self.attention.spatial_heads or (1,) * self.dim
-        pairs = zip(grid.intervals, counts, parts, strict=True)
+        pairs = zip(grid.intervals, counts, self.parts, strict=True)
         return tuple(part * math.ceil(n / (count * part)) for n, count, part in pairs)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """What must divide the points of a cell along each axis: the spatial heads."""
+        return self.attention.spatial_heads or (1,) * self.dim
 
     def _check_rings(self, lattice: Lattice) -> None:
         """A rotary encoding goes whole times round a ring: on one of another length it is not what was learned."""
@@ -141,10 +145,11 @@ class TransformerOperator(OperatorModel):
         self.lift = operator.feed_forward(spec.in_channels, width, width, dim=dim)
         learned = [p for p in spec.positions if isinstance(p, LearnedPosition)]
         self.positions = nn.ModuleList(p.build(width, p.tile or spec.counts()) for p in learned)
-        self.blocks = nn.ModuleList(
+        blocks = (
             Block(width, spec.attention.in_block(index), operator, dim=dim, positions=spec.positions)
             for index in range(spec.n_layers)
         )
+        self.blocks = BlockStack(blocks, stagger=spec.stagger)
         self.projection = operator.feed_forward(width, width, spec.out_channels, dim=dim)
         self.detail = Detail(spec.in_channels, width, spec.out_channels) if spec.cell_points else None
 
@@ -180,16 +185,13 @@ class TransformerOperator(OperatorModel):
         v = self.lift(decomposition.cut(x), cell)
         for position in self.positions:
             v = position(v, cell, decomposition.lattice)
-        for index, block in enumerate(self.blocks):
-            if spec.stagger and index % 2:
-                v = self._staggered(block, v, cell, decomposition)
-            else:
-                v = block(v, cell, decomposition.lattice)
-        return decomposition.join(self.projection(v, cell))
+        return decomposition.join(self.projection(self._through(v, cell, decomposition), cell))
 
-    def _staggered(self, block: nn.Module, v: Tensor, cell: Cell, decomposition: Subdomains) -> Tensor:
-        moved = decomposition.staggered()
-        return moved.back(block(moved.move(v), cell, moved.lattice))
+    def _through(
+        self, v: Float[Tensor, "batch cell channel point"], cell: Cell, decomposition: Subdomains
+    ) -> Float[Tensor, "batch cell channel point"]:
+        """What happens between lift and projection."""
+        return self.blocks(v, cell, decomposition)
 
 
 def check_input(x: Tensor, channels: int, dim: int) -> None:

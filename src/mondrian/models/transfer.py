@@ -1,0 +1,176 @@
+"""From the points of a cell to half as many along each axis, and back: the three ways of a U-Net."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mondrian.constants import constant
+from mondrian.points.cross_attention import CrossAttention
+from mondrian.points.cross_integral import CrossIntegral
+from mondrian.points.resampler import ResamplerSpec
+from mondrian.quadrature import Cell
+from mondrian.resampling.stencils import lagrange
+from mondrian.spec import Spec
+
+
+@dataclass(frozen=True)
+class Transfer(Spec):
+    """Describes a map between two samplings of the same cell; one and the same goes down or up, as it is asked."""
+
+    def build(self, in_channels: int, out_channels: int, *, dim: int = 2) -> TransferLayer:
+        raise NotImplementedError
+
+
+class TransferLayer(nn.Module):
+    """Takes `(batch, cell, in_channels, given)` to `(batch, cell, out_channels, wanted)`, cell by cell."""
+
+    def forward(
+        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell
+    ) -> Float[Tensor, "batch cell channel_out wanted"]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class SmoothTransfer(Transfer):
+    """Down by means over pairs of points, up by the polynomials with these means, of an odd `order`. Nothing learned.
+
+    >>> layer = SmoothTransfer().build(1, 1, dim=1)
+    >>> from mondrian import Midpoint
+    >>> fine, coarse = (Cell.build((n,), Midpoint()) for n in (4, 2))
+    >>> layer(torch.tensor([[[[1.0, 3.0, 5.0, 7.0]]]]), fine, coarse)
+    tensor([[[[2., 6.]]]])
+    """
+
+    order: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.order < 1 or self.order % 2 == 0:
+            raise ValueError(f"order={self.order} must be odd and at least 1: as many points on either side of a mean")
+
+    def build(self, in_channels: int, out_channels: int, *, dim: int = 2) -> SmoothTransferLayer:
+        return SmoothTransferLayer(self.order, in_channels, out_channels)
+
+
+class SmoothTransferLayer(TransferLayer):
+    r"""Down: $w_j = \tfrac12 (v_{2j} + v_{2j+1})$ along each axis. Up: $v_k = 2 \int_{k/2}^{(k+1)/2} p(s)\, ds$.
+
+    $p$ is the polynomial of degree `order - 1` whose means over the nearest `order` points of the cell (all of them,
+    if there are fewer) are the given values. So the mean over the cell is kept exactly both ways, down after up is the
+    identity, and up after down is it on polynomials of that degree; on smooth functions to that order. `order=1`
+    repeats each value. Other channels are made by a matrix at each point of the coarser side.
+    """
+
+    def __init__(self, order: int, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.order = order
+        self.plain = False
+        self.mix = None if in_channels == out_channels else nn.Linear(in_channels, out_channels, bias=False)
+
+    def forward(
+        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell
+    ) -> Float[Tensor, "batch cell channel_out wanted"]:
+        if given.points == tuple(2 * n for n in wanted.points):
+            return self._mixed(self._sampled(v, given, [mean_matrix(n, v.dtype, v.device) for n in wanted.points]))
+        if wanted.points == tuple(2 * n for n in given.points):
+            matrices = [refinement_matrix(n, self.order, v.dtype, v.device) for n in given.points]
+            return self._sampled(self._mixed(v), given, matrices)
+        raise ValueError(f"from {given.points} points of a cell to {wanted.points}; needed half or twice as many")
+
+    def _sampled(
+        self, v: Float[Tensor, "batch cell channel given"], given: Cell, matrices: list[Tensor]
+    ) -> Float[Tensor, "batch cell channel wanted"]:
+        """The product of the matrices of all axes, applied axis by axis; `plain` makes it first."""
+        with torch.autocast(v.device.type, enabled=False):  # means of half precision would lose digits for nothing
+            if self.plain:
+                product = torch.ones_like(matrices[0][:1, :1])
+                for matrix in matrices:
+                    product = torch.kron(product, matrix)
+                return v @ product.mT
+            u = v.unflatten(3, given.points)
+            for axis, matrix in enumerate(matrices):
+                u = (u.movedim(3 + axis, -1) @ matrix.mT).movedim(-1, 3 + axis)
+            return u.flatten(3)
+
+    def _mixed(self, v: Float[Tensor, "batch cell channel_in point"]) -> Float[Tensor, "batch cell channel_out point"]:
+        return v if self.mix is None else self.mix(v.mT).mT
+
+
+@dataclass(frozen=True)
+class CrossAttentionTransfer(Transfer):
+    """Localized cross attention inside each cell: queries at the wanted points, keys and values at the given ones."""
+
+    attention: CrossAttention = CrossAttention()
+
+    def build(self, in_channels: int, out_channels: int, *, dim: int = 2) -> TransferLayer:
+        return LearnedTransferLayer(self.attention, None, in_channels, out_channels, dim=dim)
+
+
+@dataclass(frozen=True)
+class OperatorTransfer(Transfer):
+    """A subdomain operator whose input and output stand at different points; with `skip` a 1x1 map of means besides."""
+
+    operator: CrossIntegral = CrossIntegral(ridges=8)
+    skip: bool = True
+
+    def build(self, in_channels: int, out_channels: int, *, dim: int = 2) -> TransferLayer:
+        skip = SmoothTransfer() if self.skip else None
+        return LearnedTransferLayer(self.operator, skip, in_channels, out_channels, dim=dim)
+
+
+class LearnedTransferLayer(TransferLayer):
+    r"""$(T v)(x) = (R v)(x) + (S P v)(x)$ with a learned resampler $R$ of the cell.
+
+    $P$ is a `SmoothTransfer` and $S$ a matrix; both are left out without a `skip`.
+    """
+
+    def __init__(
+        self, resampler: ResamplerSpec, skip: SmoothTransfer | None, in_channels: int, out_channels: int, *, dim: int
+    ) -> None:
+        super().__init__()
+        self.resampler = resampler.build(in_channels, out_channels, dim=dim)
+        self.smooth = None if skip is None else skip.build(in_channels, in_channels, dim=dim)
+        self.skip = None if skip is None else nn.Linear(in_channels, out_channels, bias=False)
+
+    def forward(
+        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell
+    ) -> Float[Tensor, "batch cell channel_out wanted"]:
+        u = self.resampler.between(v, given, wanted)
+        if self.smooth is None or self.skip is None:
+            return u
+        return u + self.skip(self.smooth(v, given, wanted).mT).mT
+
+
+@constant
+def mean_matrix(points: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "wanted given"]:
+    """From `2 * points` values to the means of neighbouring two."""
+    identity = torch.eye(points, dtype=torch.float64, device="cpu")
+    return identity.repeat_interleave(2, dim=1).div(2).to(device, dtype)
+
+
+@constant
+def refinement_matrix(
+    points: int, order: int, dtype: torch.dtype, device: torch.device
+) -> Float[Tensor, "wanted given"]:
+    r"""From the means over `points` equal parts of a cell to those over twice as many.
+
+    The integral $U$ from the start of the cell is known at the cuts between the parts, interpolated half-way between
+    them, and means are its differences.
+
+    >>> 8 * refinement_matrix(4, 3, torch.float64, torch.device("cpu"))[2:4]
+    tensor([[ 1.,  8., -1.,  0.],
+            [-1.,  8.,  1.,  0.]], dtype=torch.float64)
+    """
+    kind: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
+    taps = min(order, points) + 1
+    cuts = torch.arange(2 * points + 1, **kind) / 2
+    first = torch.ceil(cuts - taps / 2).clamp(0, points + 1 - taps)
+    place = first.long()[:, None] + torch.arange(taps, device="cpu")
+    between = torch.zeros(len(cuts), points + 1, **kind).scatter(1, place, lagrange(cuts - first, taps))
+    integral = torch.ones(points + 1, points, **kind).tril(-1)  # at a cut: the sum of all parts before it
+    return (2 * (between @ integral).diff(dim=0)).to(device, dtype)
