@@ -1,6 +1,6 @@
 """Poisson's equation on perforated squares, each with holes and a mesh of its own: learned and plotted on triangles.
 
-  python examples/poisson_mesh.py [--partition metis] [--meshes 512] [--steps 1500] [--spacing 0.06] [--folder DIR]
+  python examples/poisson_mesh.py [--partition metis] [--meshes 384] [--steps 1000] [--spacing 0.06] [--folder DIR]
 
 -u_xx - u_yy = f with u = 0 on all boundaries, solved with scikit-fem (`pip install 'mondrian[mesh]'`). The model sees f
 and the distance to the boundary at the vertices. It is tried on new domains, with meshes as fine as in training and
@@ -72,7 +72,7 @@ def triangulate(discs: np.ndarray, spacing: float) -> Mesh:
 
 def solve_poisson(mesh: Mesh, source: np.ndarray) -> np.ndarray:
     """Linear finite elements, the source taken as linear on each triangle too; zero on the boundary."""
-    basis = Basis(MeshTri(mesh.vertices.numpy().T, mesh.simplices.numpy().T), ElementTriP1())
+    basis = Basis(MeshTri(mesh.vertices.T.contiguous().numpy(), mesh.simplices.T.contiguous().numpy()), ElementTriP1())
     stiffness, masses = laplace.assemble(basis), mass.assemble(basis)
     return solve(*condense(stiffness, masses @ source, D=mesh.boundary().numpy()))
 
@@ -173,11 +173,11 @@ def draw(model: PointOperator, rows: list[tuple[Problem, torch.Tensor]], path: P
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--partition", choices=["boxes", "metis"], default="boxes")
-    parser.add_argument("--meshes", type=int, default=512)
+    parser.add_argument("--meshes", type=int, default=384)
     parser.add_argument("--tests", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--channels", type=int, default=48)
+    parser.add_argument("--channels", type=int, default=32)
     parser.add_argument("--spacing", type=float, default=0.06)
     parser.add_argument("--folder", type=Path, default=Path("runs/poisson_mesh"))
     arguments = parser.parse_args()
@@ -193,7 +193,7 @@ def main() -> None:
         in_channels=2,
         out_channels=1,
         hidden_channels=arguments.channels,
-        partition=Boxes((6, 6)) if arguments.partition == "boxes" else MetisParts(parts=32),
+        partition=Boxes((5, 5)) if arguments.partition == "boxes" else MetisParts(parts=25),
         stagger=arguments.partition == "boxes",
     )
     train(model, problems, scale, steps=arguments.steps, batch=arguments.batch)
