@@ -1,33 +1,44 @@
-"""What torchrun starts in the tests: several runs one after the other, and a note of the places that this rank took.
+"""What the tests start twice: several runs one after the other, and a note of what this process saw in each of them.
 
-torchrun ... -m tests.training.ranks jobs.json      {"name": ["word", ...], ...}; places go to jobs_0.json, jobs_1.json
+python -m tests.training.ranks jobs.json      {"name": ["word", ...], ...}; places of samples go to jobs_RANK.json
+
+In a run named "asleep" the second process stops to answer after two steps.
 """
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
+from mondrian.process import rank
 from mondrian.training.module import OperatorTraining
+from mondrian.training.peers import PeersLost
 from mondrian.training.train import train_config
 
 
 def main(file: Path) -> None:
+    number, _ = rank(os.environ)
+    seen: dict[str, Any] = {}
     original = OperatorTraining.training_step
-    places: list[list[int]] = []
 
-    def training_step(self: OperatorTraining, batch: dict, batch_idx: int) -> Tensor:
-        places.append(batch["places"])
+    def training_step(self: OperatorTraining, batch: dict[str, Any], batch_idx: int) -> Tensor:
+        if name == "asleep" and number == 1 and self.global_step == 2:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        seen[name].append(batch["places"])
         return original(self, batch, batch_idx)
 
     OperatorTraining.training_step = training_step
-    taken = {}
     for name, words in json.loads(file.read_text()).items():
-        train_config(words)
-        taken[name], places[:] = list(places), []
-    file.with_name(f"{file.stem}_{os.environ['RANK']}.json").write_text(json.dumps(taken))
+        seen[name] = []
+        try:
+            train_config(words)
+        except PeersLost as error:
+            seen[name] = str(error)
+        file.with_name(f"{file.stem}_{number}.json").write_text(json.dumps(seen))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 import itertools
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,127 +20,123 @@ from mondrian.training.train import train_config
 from tests.training.test_train import TINY
 
 ROOT = Path(__file__).parents[2]
-COMMON = ("trainer.accelerator=cpu", "trainer.precision=64-true", "optimizer.decay=none", "optimizer.warmup=0")
+COMMON = (
+    "validate_every=2", "trainer.accelerator=cpu", "trainer.precision=64-true", "trainer.timeout=20",
+    "optimizer.decay=none", "optimizer.warmup=0",
+)  # fmt: skip
 NOISY = (*TINY, *COMMON, "noise=0.1", "augment=[rotations,reflections]")
 IN_TIME = (
     "data=files", "scale=smoke", "data.input=[vorticity]", "data.target=[vorticity]", "data.steps_in=2",
-    "data.steps_out=1", "batch_size=2", "max_steps=6", "validate_every=3", "log_every=1", *COMMON,
+    "data.steps_out=1", "batch_size=2", "max_steps=4", "log_every=1", *COMMON,
 )  # fmt: skip
 
 
-def environment(**more: str) -> dict[str, str]:
-    return os.environ | {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} | more
+def free_port() -> str:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
 
 
-def torchrun(*words: str) -> list[str]:
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *words]
+def two_tasks(file: Path) -> list[dict[str, Any]]:
+    """What two processes saw that were started as srun starts two tasks on one machine."""
+    slurm = {"SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "train", "SLURM_NODELIST": "127.0.0.1", "SLURM_NODEID": "0",
+             "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "2", "SLURM_NNODES": "1", "SLURM_STEP_NUM_TASKS": "2",
+             "SLURM_STEP_NUM_NODES": "1", "MASTER_PORT": free_port(), "OMP_NUM_THREADS": "1"}  # fmt: skip
+    command = [sys.executable, "-m", "tests.training.ranks", str(file)]
+    first, second = (
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | slurm | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
+        )
+        for rank in range(2)
+    )
+    try:
+        _, errors = first.communicate(timeout=300)
+        assert first.returncode == 0, errors
+    finally:
+        for process in (first, second):
+            process.kill()
+            process.communicate()
+    return [json.loads(file.with_name(f"{file.stem}_{rank}.json").read_text()) for rank in range(2)]
 
 
-@pytest.fixture(scope="module")
-def runs(
-    allen_cahn: Path, navier_stokes: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, list[dict[str, list[list[int]]]]]:
-    """Runs of one process and of two, each in a folder of its name; and the places that the two took in each run."""
-    folder = tmp_path_factory.mktemp("runs")
-    noisy = [*NOISY, f"data.path={allen_cahn}"]
-    in_time = [*IN_TIME, f"data.path={navier_stokes}"]
-    unrolled, pushed = [*in_time, "unroll=3", "grow_every=2"], [*in_time, "unroll=2", "pushforward=true"]
-
-    def train(name: str, *words: str) -> None:
-        train_config([*words, f"run={folder / name}"])
-
-    train("one", *noisy)
-    train("one_unrolled", *unrolled)
-    train("one_pushed", *pushed)
-    for name in ("one_to_ddp", "one_to_fsdp"):
-        train(name, *noisy, "max_steps=4")
-    jobs = {
-        "ddp": [*noisy, "trainer=ddp"],
-        "fsdp": [*noisy, "trainer=fsdp"],
-        "fsdp_in_portions": [*noisy, "trainer=fsdp", "trainer.accumulate_grad_batches=2"],
-        "fsdp_unrolled": [*unrolled, "trainer=fsdp"],
-        "fsdp_pushed": [*pushed, "trainer=fsdp"],
-        "ddp_to_one": [*noisy, "trainer=ddp", "max_steps=4"],
-        "fsdp_to_one": [*noisy, "trainer=fsdp", "max_steps=4"],
-        "one_to_ddp": ["resume=true", "trainer=ddp", "max_steps=8"],
-        "one_to_fsdp": ["resume=true", "trainer=fsdp", "max_steps=8"],
-    }
-    file = folder / "jobs.json"
-    file.write_text(json.dumps({name: [*words, f"run={folder / name}"] for name, words in jobs.items()}))
-    command = torchrun("-m", "tests.training.ranks", str(file))
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=300)
-    assert done.returncode == 0, done.stderr
-    for name in ("ddp_to_one", "fsdp_to_one"):
-        shutil.copytree(folder / name, folder / f"{name}_half")
-        train(name, "resume=true", "trainer=default", "max_steps=8")
-    return folder, [json.loads((folder / f"jobs_{rank}.json").read_text()) for rank in range(2)]
-
-
-# The same training
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name, alone",
-    [
-        ("ddp", "one"), ("fsdp", "one"), ("fsdp_in_portions", "one"), ("fsdp_unrolled", "one_unrolled"),
-        ("fsdp_pushed", "one_pushed"), ("ddp_to_one", "one"), ("fsdp_to_one", "one"), ("one_to_ddp", "one"),
-        ("one_to_fsdp", "one"),
-    ],
-)  # fmt: skip
-def test_losses_and_models_are_those_of_one_process_with_the_same_batches(
-    runs: tuple[Path, object], name: str, alone: str
-) -> None:
-    found, wanted = (Run.open(runs[0] / folder) for folder in (name, alone))
-    # means over the validation part are taken in float32
-    for column, rounding in {
-        "step": 0,
-        "train_loss": 1e-8,
-        "learning_rate": 0,
-        "valid_loss": 1e-6,
-        "valid_mae": 1e-6,
-    }.items():
+def assert_same(found: Run, wanted: Run) -> None:
+    """Losses and best models are equal to rounding; means over the validation part are taken in float32."""
+    columns = {"step": 0.0, "train_loss": 1e-8, "learning_rate": 0.0, "valid_loss": 1e-6, "valid_mae": 1e-6}
+    for column, rounding in columns.items():
         assert found.history()[column] == pytest.approx(wanted.history()[column], rel=rounding, nan_ok=True)
     weights, others = (run.surrogate().state_dict() for run in (found, wanted))
     assert weights.keys() == others.keys()
-    for key, weight in weights.items():
-        assert torch.allclose(weight, others[key], rtol=1e-6, atol=1e-9)
+    assert all(torch.allclose(weights[key], others[key], rtol=1e-6, atol=1e-9) for key in weights)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ddp", "fsdp", "fsdp_in_portions"])
-def test_two_processes_take_every_sample_of_a_pass_once(
-    runs: tuple[Path, list[dict[str, list[list[int]]]]], name: str
+def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began(
+    allen_cahn: Path, navier_stokes: Path, tmp_path: Path
 ) -> None:
-    taken = [ranks[name] for ranks in runs[1]]
-    portions = 2 if "portions" in name else 1
-    assert len(taken[0]) == len(taken[1]) == 8 * portions
-    assert sorted(itertools.chain(*taken[0], *taken[1])) == list(range(32))  # eight batches of four
+    """In one test, because each process takes seconds to start."""
+    noisy, in_time = [*NOISY, f"data.path={allen_cahn}"], [*IN_TIME, f"data.path={navier_stokes}"]
+    unrolled, pushed = [*in_time, "unroll=3", "grow_every=1"], [*in_time, "unroll=2", "pushforward=true"]
+
+    def run_of(name: str, *words: str) -> Run:
+        return train_config([*words, f"run={tmp_path / name}"])
+
+    run_of("handed_over", *noisy, "max_steps=2")
+    jobs = {
+        "ddp": [*noisy, "trainer=ddp"],
+        "fsdp": [*noisy, "trainer=fsdp", "trainer.accumulate_grad_batches=2"],
+        "unrolled": [*unrolled, "trainer=fsdp"],
+        "pushed": [*pushed, "trainer=fsdp"],
+        "sharded": ["resume=true", "trainer=fsdp", "max_steps=4"],
+        "together": ["resume=true", "trainer=ddp", "max_steps=6"],
+        "asleep": [*noisy, "trainer=ddp"],
+    }
+    folders = {"sharded": "handed_over", "together": "handed_over"}
+    file = tmp_path / "jobs.json"
+    file.write_text(
+        json.dumps({name: [*words, f"run={tmp_path / folders.get(name, name)}"] for name, words in jobs.items()})
+    )
+    seen = two_tasks(file)
+    handed_over = run_of("handed_over", "resume=true", "trainer=default", "max_steps=8")
+
+    alone = run_of("alone", *noisy)
+    for run in (Run.open(tmp_path / "ddp"), Run.open(tmp_path / "fsdp"), handed_over):
+        assert_same(run, alone)
+        assert_same_checkpoint(run, alone)
+    # several applications with gradients, and some without: gathered weights must be those of the present step
+    assert_same(Run.open(tmp_path / "unrolled"), run_of("unrolled_alone", *unrolled))
+    assert_same(Run.open(tmp_path / "pushed"), run_of("pushed_alone", *pushed))
+
+    assert "process 0 of 2 cannot reach the others (trainer.timeout=20 s)" in seen[0]["asleep"]
     order = Order(12, seed=0)
-    for number in range(2):  # three steps are a pass
-        steps = slice(3 * portions * number, 3 * portions * (number + 1))
-        samples = [order[place] for ranks in taken for place in itertools.chain(*ranks[steps])]
-        assert sorted(samples) == list(range(12))
+    for name, portions in {"ddp": 1, "fsdp": 2}.items():
+        taken = [rank[name] for rank in seen]
+        assert sorted(itertools.chain(*taken[0], *taken[1])) == list(range(32))  # eight batches of four
+        for number in range(2):  # three steps are a pass over the twelve samples
+            steps = slice(3 * portions * number, 3 * portions * (number + 1))
+            samples = [order[place] for rank in taken for place in itertools.chain(*rank[steps])]
+            assert sorted(samples) == list(range(12))
 
 
-@pytest.mark.slow
-def test_the_checkpoints_of_one_and_of_two_processes_hold_the_same(runs: tuple[Path, object]) -> None:
-    states = []
-    for name in ("one", "ddp", "fsdp"):
-        (last,) = (runs[0] / name / "checkpoints").glob("step_00000008_*.ckpt")
-        states.append(torch.load(last, weights_only=True))
-    one = states[0]
-    for other in states[1:]:
-        assert other.keys() == one.keys()
-        assert other["loops"].keys() == one["loops"].keys()
-        assert {key: (t.shape, t.dtype) for key, t in other["state_dict"].items()} == {
-            key: (t.shape, t.dtype) for key, t in one["state_dict"].items()
-        }
-        (moments,), (others,) = one["optimizer_states"], other["optimizer_states"]
-        assert moments["state"].keys() == others["state"].keys()
-        for number, state in moments["state"].items():
-            assert torch.allclose(others["state"][number]["exp_avg"], state["exp_avg"], rtol=1e-6, atol=1e-12)
-            assert others["state"][number]["step"] == state["step"] == 8
+def assert_same_checkpoint(found: Run, wanted: Run) -> None:
+    """What several processes wrote is what one would have written."""
+    one, other = (
+        torch.load(next(run.checkpoints.glob("step_00000008_*.ckpt")), weights_only=True) for run in (wanted, found)
+    )
+    assert other.keys() == one.keys()
+    assert other["loops"].keys() == one["loops"].keys()
+    for key, weight in one["state_dict"].items():
+        assert other["state_dict"][key].dtype == weight.dtype
+        assert torch.allclose(other["state_dict"][key], weight, rtol=1e-6, atol=1e-9)
+    (moments,), (others,) = one["optimizer_states"], other["optimizer_states"]
+    assert moments["state"].keys() == others["state"].keys()
+    for number, state in moments["state"].items():
+        assert torch.allclose(others["state"][number]["exp_avg"], state["exp_avg"], rtol=1e-6, atol=1e-12)
+        assert others["state"][number]["step"] == state["step"] == 8
 
 
 # What the launchers say
@@ -161,7 +157,7 @@ def test_the_launcher_says_how_many_processes_there_are() -> None:
 
 def test_strategies_are_placed_where_the_launcher_put_the_processes() -> None:
     settings = {"accelerator": "cpu", "devices": "auto", "num_nodes": "auto", "strategy": "auto", "timeout": 60}
-    assert placed(settings, {}) == {"accelerator": "cpu", "devices": 1, "num_nodes": 1, "strategy": "auto"}
+    assert placed(settings, {}) == {"accelerator": "cpu", "devices": "auto", "num_nodes": 1, "strategy": "auto"}
     two_machines = {"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
     found = placed(settings, two_machines)
     assert (found["devices"], found["num_nodes"], type(found["strategy"]).__name__) == (4, 2, "DDPStrategy")
@@ -180,34 +176,3 @@ def test_strategies_are_placed_where_the_launcher_put_the_processes() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             placed({**settings, key: value}, {})
-
-
-def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
-
-
-@pytest.mark.slow
-def test_tasks_of_srun_train_one_run(allen_cahn: Path, tmp_path: Path, runs: tuple[Path, object]) -> None:
-    """With the variables that Slurm gives to two tasks on one machine."""
-    words = [*NOISY, f"data.path={allen_cahn}", f"run={tmp_path / 'run'}", "trainer=ddp"]
-    slurm = {"SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "train", "SLURM_NODELIST": "127.0.0.1", "SLURM_NODEID": "0",
-             "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "2", "SLURM_NNODES": "1", "SLURM_STEP_NUM_TASKS": "2",
-             "SLURM_STEP_NUM_NODES": "1", "MASTER_PORT": free_port()}  # fmt: skip
-    tasks = [
-        subprocess.Popen(
-            [sys.executable, "-m", "mondrian", "train", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(**slurm, SLURM_PROCID=str(rank), SLURM_LOCALID=str(rank)),
-        )
-        for rank in range(2)
-    ]
-    said = [task.communicate(timeout=300) for task in tasks]
-    assert [task.returncode for task in tasks] == [0, 0], said
-    assert "best validation loss" in said[0][0]
-    assert said[1][0] == ""
-    found, wanted = Run.open(tmp_path / "run").history(), Run.open(runs[0] / "ddp").history()
-    assert found["train_loss"] == pytest.approx(wanted["train_loss"], rel=1e-10, nan_ok=True)

@@ -366,3 +366,10 @@ def test_every_recipe_and_scale_can_be_configured() -> None:
     turbulence = configure(["experiment=navier_stokes/vit_sepmo"])
     assert (turbulence.max_steps, turbulence.batch_size, turbulence.augment) == (100000, 32, ["rotations"])
     assert (turbulence.optimizer.weight_decay, turbulence.optimizer.decay) == (1e-4, "linear")
+
+
+def test_a_run_in_float64_goes_on_with_the_weights_that_it_had(words: list[str], tmp_path: Path) -> None:
+    words = [*words, "trainer.precision=64-true", "optimizer.decay=none", "optimizer.warmup=0", "validate_every=2"]
+    whole = train_config([*words, f"run={tmp_path / 'whole'}"])
+    train_config([*words, "max_steps=4"])
+    assert same(weights(train_config([*words, "resume=true"])), weights(whole))

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule
+from lightning.pytorch.plugins import DoublePrecision
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 from torch.optim.lr_scheduler import LambdaLR
@@ -89,6 +90,8 @@ class OperatorTraining(LightningModule):
         return self.surrogate.spec.default_grid.with_points(tuple(batch["x"].shape[2:]))
 
     def configure_model(self) -> None:
+        if isinstance(self.trainer.precision_plugin, DoublePrecision):
+            self.surrogate.double()  # before a checkpoint is read: Lightning would round its weights to float32 first
         if self.device_mesh is not None and not isinstance(self.surrogate.model, FSDPModule):
             shard(self.surrogate.model, self.device_mesh["data_parallel"])
 
