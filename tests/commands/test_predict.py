@@ -2,13 +2,14 @@
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from mondrian import Grid, vit_no
+from mondrian import Grid, nbr_no, vit_no
 from mondrian.cli import main
 from mondrian.commands import predict
 from mondrian.data.generate import generate, plan
@@ -61,6 +62,10 @@ def test_an_array_in_and_an_array_out(surrogate, folder, capsys):
 
 def test_the_examples_of_the_help_run(surrogate, folder, capsys):
     surrogate.save_pretrained("runs/ns")
+    neighbours = nbr_no(
+        2, 1, hidden_channels=4, n_layers=1, subdomains=(4, 4), radius=1, grid=surrogate.spec.default_grid
+    )
+    replace(surrogate.spec, model=neighbours.spec).build().save_pretrained("runs/nbr")
     np.savez("start.npz", u=np.ones((5, 8, 8)), gamma=1e-3)
     wanted = plan(
         AllenCahn(grid=Grid(extent=(2.0, 2.0), points=(64, 64))),
@@ -72,7 +77,7 @@ def test_the_examples_of_the_help_run(surrogate, folder, capsys):
     generate(Path("data/ac"), wanted, workers=1)
     help = predict.__doc__ or ""
     examples = [re.split(r"  +", line)[0] for line in re.findall(r"^  mondrian (predict .*)", help, re.MULTILINE)]
-    assert len(examples) == 7
+    assert len(examples) == 11
     for example in examples:
         words = shlex.split(example)
         assert main([word.replace("cuda", "cpu") for word in words]) == 0, capsys.readouterr().err
@@ -134,13 +139,17 @@ def test_an_axis_is_periodic_where_the_models_is_unless_it_says_otherwise(text, 
         (["runs/ac", "x.npy", "-o", "y.npy", "--device", "abacus"], "device=abacus cannot be used"),
         (["runs/ac", "x.npy", "-o", "y.csv"], "y.csv ends in '.csv'"),
         (["runs/ac", "three.npy", "-o", "y.npy"], "three.npy has shape (1, 3, 8, 8); needed (batch, 2 channels (u[0],"),
-        (["runs/ac", "odd.npy", "-o", "y.npy"], "do not divide the points=(9, 9)"),
+        (
+            ["runs/ac", "x.npy", "-o", "y.npy", "--out-points", "9"],
+            "--out-points 9 must give a number for each of 2 axes",
+        ),
+        (["runs/ac", "x.npy", "-o", "y.npy", "--out-points", "9x9z"], "--out-points 9x9z must give a number"),
+        (["runs/ac", "x.npy", "-o", "y.npy", "--out-points", "1vx9"], "points=(1, 9) are too few for ends=(2, 0)"),
         (["runs/ac", "zero.npy", "-o", "y.npy"], "sample 0, channel 'gamma' holds 0; needed positive numbers"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(folder, capsys, words, message):
     np.save("three.npy", np.ones((1, 3, 8, 8)))
-    np.save("odd.npy", np.ones((1, 2, 9, 9)))
     np.save("zero.npy", np.zeros((1, 2, 8, 8)))
     assert main(["predict", *words]) == 2
     out, err = capsys.readouterr()
@@ -158,3 +167,29 @@ def test_predictions_that_are_not_finite_are_told(surrogate, folder, capsys):
     surrogate.save_pretrained("runs/ac/artefact")
     assert main(["predict", "runs/ac", "x.npy", "-o", "y.npy"]) == 0
     assert capsys.readouterr().err == "3 of 3 predictions hold NaN or infinite values\n"
+
+
+@pytest.mark.parametrize(
+    "text, ends, periodic",
+    [("4vx4", (2, 0), (False, True)), ("4wvx4pv", (2, 1), (False, True)), ("4pvx4r", (1, 2), (True, True))],
+)
+def test_letters_say_which_ends_are_points(text, ends, periodic):
+    own = Grid(extent=(1.0, 2.0), periodic=(False, True))
+    assert predict.box(text, own) == Grid(extent=(4.0, 4.0), periodic=periodic, ends=ends)
+
+
+def test_any_number_of_points_in_and_out(surrogate, folder, capsys):
+    np.save("odd.npy", np.full((2, 2, 9, 7), 1e-3, dtype=np.float32))
+    assert main(["predict", "runs/ac", "odd.npy", "-o", "y.npy", "--grid", "2vx2", "--out-points", "17vx5"]) == 0
+    assert "u[1] on 17 x 5 points" in capsys.readouterr().out
+    grid = Grid(extent=(2.0, 2.0), ends=(2, 0))
+    with torch.no_grad():
+        expected = surrogate(torch.full((2, 2, 9, 7), 1e-3), grid, Grid(extent=(2.0, 2.0), points=(17, 5), ends=(2, 0)))
+    np.testing.assert_allclose(np.load("y.npy"), expected.numpy(), atol=1e-6)
+
+
+def test_an_hdf5_answer_knows_its_points(surrogate, folder):
+    assert main(["predict", "runs/ac", "x.npy", "-o", "y.hdf5", "--out-points", "5vx6"]) == 0
+    made = WellFiles(path="y.hdf5").open()
+    assert made.grid == Grid(extent=(2.0, 2.0), points=(5, 6), ends=(2, 0))
+    assert made.fields["u"].read(0, slice(0, 1)).shape == (1, 1, 5, 6)

@@ -7,7 +7,8 @@ import torch
 from mondrian import Grid
 from mondrian.models.baselines import ffno
 from mondrian.prediction import Predictor, predict
-from tests.prediction.cases import build, directly, small
+from mondrian.resampling import resample
+from tests.prediction.cases import BOX, build, directly, small
 from tests.unchecked import unchecked
 
 
@@ -85,12 +86,14 @@ def test_the_box_is_that_of_the_call():
         ({"x": np.ones((2, 2, 8, 4))}, r"x has shape .*needed \(batch, 3 channels \(u\[-1\], u\[0\], gamma\), 2 space"),
         ({"x": np.ones((8, 4))}, r"x has shape \(8, 4\)"),
         ({"x": np.ones((0, 3, 8, 4))}, "at least one sample"),
-        ({"x": np.ones((1, 3, 7, 4))}, r"subdomains=\(2, 2\) do not divide the points=\(7, 4\)"),
         ({"x": np.ones((1, 3, 8, 4), dtype=bool)}, "dtype bool; needed real numbers"),
         ({"x": torch.ones((1, 3, 8, 4), dtype=torch.complex64)}, "complex64; needed real numbers"),
         ({"steps": 0}, "steps=0 must be at least 1"),
         ({"batch_size": 0}, "batch_size=0 must be at least 1"),
         ({"grid": Grid(extent=(1.0,))}, "grid has 1 axes; the model has 2"),
+        ({"out_grid": Grid(extent=(1.0,), points=(4,))}, "out_grid=.* must have points along 2 axes"),
+        ({"out_grid": Grid(extent=(2.0, 1.0))}, "out_grid=.* must have points along 2 axes"),
+        ({"out_grid": Grid(extent=(3.0, 1.0), points=(4, 4))}, "needed to stay within the source, 0.0 to 2.0"),
         ({"grid": Grid(extent=(1.0, 1.0), points=(4, 4))}, r"x has \(8, 4\) points; the grid has \(4, 4\)"),
     ],
 )
@@ -119,3 +122,27 @@ def test_a_model_without_names_is_applied_but_not_rolled_out(samples):
         np.testing.assert_allclose(predict(model, samples, batch_size=2), directly(model, samples), atol=1e-6)
         with pytest.raises(ValueError, match="only a Surrogate knows them"):
             predict(model, samples, steps=2)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_any_points_in_and_any_points_out(surrogate, steps):
+    x = np.full((3, 3, 7, 9), 1e-3, dtype=np.float32)
+    x[:, :2] = np.random.default_rng(0).standard_normal((3, 2, 7, 9))
+    y = predict(surrogate, x, steps=steps)
+    np.testing.assert_allclose(y, directly(surrogate, x, steps), atol=1e-6)
+    out = Grid(extent=(2.0, 1.0), points=(11, 5), ends=(2, 0))
+    z = predict(surrogate, x, steps=steps, out_grid=out, batch_size=2)
+    assert z.shape == (3, steps, 11, 5)
+    if steps == 1:
+        with torch.no_grad():
+            expected = surrogate(torch.from_numpy(x), None, out)
+    else:  # what is fed back stands on the points of the input
+        expected = resample(torch.from_numpy(y), BOX.with_points((7, 9)), out)
+    np.testing.assert_allclose(z, expected.numpy(), atol=1e-5)
+    np.testing.assert_array_equal(predict(surrogate, torch.from_numpy(x), steps=steps, out_grid=out).numpy(), z)
+
+
+def test_models_without_names_answer_at_other_points_too(samples):
+    out = Grid(extent=(1.0, 1.0), points=(5, 6))
+    for model in (small(3, 1).eval(), ffno(3, 1, hidden_channels=4, n_layers=1, modes=(2, 2)).eval()):
+        assert predict(model, samples, out_grid=out).shape == (7, 1, 5, 6)

@@ -21,10 +21,23 @@ their names what they are, and any kind of input goes with any kind of output:
                several resolutions. Out: the frames that follow, with their times and the numbers such as gamma
 
 Arrays lie on the model's own box unless --grid gives another. An axis is periodic where the model's is,
-unless it ends in p (periodic) or w (walls); HDF5 files know their box:
+unless it ends in p (periodic) or w (walls). Points are cell-centred unless v follows: at the vertices, both ends of an
+axis with walls included; a periodic one has its start only, with r its end again. HDF5 files know their box:
 
   mondrian predict runs/ac x.npy -o y.npy --grid 4x4            twice the box of 2 x 2
   mondrian predict runs/ns x.npy -o y.npy --grid 6.2832px1w
+  mondrian predict runs/ac x.npy -o y.npy --grid 2wvx2wv        the first point of each axis at 0, the last at 2
+
+Any number of points will do. The answer may be asked for at others, cell-centred or at vertices in the same way:
+
+  mondrian predict runs/ac x.npy -o y.npy --out-points 85x85
+  mondrian predict runs/ac x.npy -o y.npy --out-points 129vx129v
+
+Fields larger than memory, from and to HDF5 or .npy: each of several processes reads and writes its slab of them, or
+one goes through them by so many rows of subdomains at a time (windowed and neighbourhood attention only):
+
+  torchrun --nproc-per-node 4 -m mondrian predict runs/ac huge.hdf5 -o next.hdf5
+  mondrian predict runs/nbr x.npy -o y.npy --rows 8
 
 Samples are computed in the model's precision; the answer has that of the input, or the model's if the input
 holds whole numbers. NaN, infinite numbers, and what has no logarithm where the model takes one, are refused by
@@ -34,15 +47,19 @@ sample and channel. An output exists when it is whole: a killed command leaves n
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 from mondrian.artefact import OperatorModel
 from mondrian.grid import Grid
-from mondrian.prediction import Predictor, load_model, predict_file
+from mondrian.parallel import Processes, launched_processes
+from mondrian.prediction import Predictor, load_model, predict_file, predict_slabs
+from mondrian.process import is_first
 
 
 def run(arguments: list[str]) -> None:
@@ -51,23 +68,34 @@ def run(arguments: list[str]) -> None:
     if (words.input is None) != (words.output is None):
         lacking = "an input file" if words.input is None else "an output file, -o OUTPUT"
         raise ValueError(f"{lacking} is missing; needed mondrian predict ARTEFACT INPUT -o OUTPUT")
-    model = load_model(words.artefact, device=words.device)
-    if words.input is None:
-        print(describe(model))
-        return
+    with launched_processes(os.environ, device=words.device) as (processes, device):
+        model = load_model(words.artefact, device=device)
+        if words.input is not None:
+            _predict(model, words, processes)
+        elif is_first(os.environ):
+            print(describe(model))
+
+
+def _predict(model: OperatorModel, words: argparse.Namespace, processes: Processes | None) -> None:
     spec: Any = model.spec
     began = time.perf_counter()
-    made = predict_file(
-        model,
-        words.input,
-        words.output,
-        grid=None if words.grid is None else box(words.grid, spec.default_grid),
-        steps=words.steps,
-        batch_size=words.batch,
-        split=words.split,
-        points=() if words.points is None else _points(words.points),
-        progress=True,
-    )
+    settings: dict[str, Any] = {
+        "grid": None if words.grid is None else box(words.grid, spec.default_grid),
+        "steps": words.steps,
+        "batch_size": words.batch,
+        "split": words.split,
+        "points": () if words.points is None else _points(words.points),
+        "progress": True,
+    }
+    if processes is None and words.rows is None:
+        out_grid = None if words.out_points is None else partial(with_points, words.out_points)
+        made = predict_file(model, words.input, words.output, out_grid=out_grid, **settings)
+    elif words.out_points is not None:
+        raise ValueError(f"--out-points {words.out_points} needs whole fields, not slabs of them")
+    else:
+        made = predict_slabs(model, words.input, words.output, processes=processes, rows=words.rows or 0, **settings)
+    if not is_first(os.environ):
+        return
     if made.not_finite:
         print(f"{made.not_finite} of {made.samples} predictions hold NaN or infinite values", file=sys.stderr)
     points = " x ".join(map(str, made.points))
@@ -98,9 +126,9 @@ def box(text: str, own: Grid) -> Grid:
     """The box that `--grid` describes.
 
     >>> box("4x2p", Grid(extent=(1.0, 1.0)))
-    Grid(extent=(4.0, 2.0), points=(), periodic=(False, True), origin=(0.0, 0.0))
+    Grid(extent=(4.0, 2.0), points=(), periodic=(False, True), origin=(0.0, 0.0), ends=(0, 0))
     """
-    axes = [re.fullmatch(r"([\d.e+-]+)([pw]?)", axis) for axis in text.split("x")]
+    axes = [re.fullmatch(r"([\d.e+-]+)([pw]?)([vr]?)", axis) for axis in text.split("x")]
     if len(axes) != own.dim:
         raise ValueError(f"--grid {text} has {len(axes)} axes; the model has {own.dim}")
     try:
@@ -108,9 +136,31 @@ def box(text: str, own: Grid) -> Grid:
     except ValueError:
         found = []
     if len(found) != own.dim:
-        raise ValueError(f"--grid {text} must give a length for each axis, for example 2x2 or 2px1w")
+        raise ValueError(f"--grid {text} must give a length for each axis, for example 2x2, 2px1w or 2pvx1wv")
     periodic = [ring if said is None else said for (_, said), ring in zip(found, own.periodic, strict=True)]
-    return replace(own, extent=tuple(length for length, _ in found), periodic=tuple(periodic), points=())
+    ends = tuple(_ends(axis[3], ring) for axis, ring in zip(axes, periodic, strict=True) if axis)
+    return replace(own, extent=tuple(length for length, _ in found), periodic=tuple(periodic), points=(), ends=ends)
+
+
+def with_points(text: str, box: Grid) -> Grid:
+    """The points that `--out-points` puts on a box.
+
+    >>> with_points("9vx8", Grid(extent=(1.0, 1.0))).spacing
+    (0.125, 0.125)
+    """
+    axes = [re.fullmatch(r"(\d+)([vr]?)", axis) for axis in text.split("x")]
+    found = [axis for axis in axes if axis]
+    if not len(axes) == len(found) == box.dim:
+        raise ValueError(
+            f"--out-points {text} must give a number for each of {box.dim} axes, for example 85x85 or 129vx64"
+        )
+    ends = tuple(_ends(axis[2], ring) for axis, ring in zip(found, box.periodic, strict=True))
+    return replace(box, points=tuple(int(axis[1]) for axis in found), ends=ends)
+
+
+def _ends(letter: str, ring: bool) -> int:
+    """How many ends of an axis are points: none, or with `v` all that differ, or with `r` both."""
+    return {"": 0, "v": 1 if ring else 2, "r": 2}[letter]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -124,10 +174,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("input", nargs="?")
     parser.add_argument("-o", "--output")
     parser.add_argument("--grid")
+    parser.add_argument("--out-points")
     parser.add_argument("--steps", type=int, default=1)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--split")
     parser.add_argument("--points")
+    parser.add_argument("--rows", type=int)
     parser.add_argument("--device", default="cpu")
     return parser
 

@@ -7,5 +7,6 @@ predict_file(surrogate, "x.npy", "y.npy")   # piece by piece, in bounded memory
 
 from mondrian.prediction.files import Prediction, load_model, predict_file
 from mondrian.prediction.predictor import Predictor, predict
+from mondrian.prediction.slabs import predict_slabs
 
-__all__ = ["Prediction", "Predictor", "load_model", "predict", "predict_file"]
+__all__ = ["Prediction", "Predictor", "load_model", "predict", "predict_file", "predict_slabs"]

@@ -75,10 +75,12 @@ class ZippedArray(StoredArray):
         start, stop, _ = part.indices(self.shape[0] if self.shape else 1)
         if self._whole:
             values = self._numbers(0, math.prod(self.shape)).reshape(self.shape, order="F")
-            return values[start:stop]
+            return values[(slice(start, stop), *index[1:])]
         row = math.prod(self.shape[1:])
         values = self._numbers(start * row, (stop - start) * row)
-        return values.reshape(stop - start, *self.shape[1:]) if self.shape else values.reshape(())
+        if not self.shape:
+            return values.reshape(())
+        return values.reshape(stop - start, *self.shape[1:])[(slice(None), *index[1:])]
 
     def _numbers(self, start: int, count: int) -> Shaped[np.ndarray, " number"]:
         size = self.dtype.itemsize

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -18,6 +18,14 @@ from mondrian.prediction.predictor import Predictor
 from mondrian.rollout import field_and_step
 
 HDF5 = (".hdf5", ".h5")
+ALL = slice(None)
+
+
+@runtime_checkable
+class Read(Protocol):
+    """Reads the samples `start ... stop - 1`, of their points some rows along the first axis or all."""
+
+    def __call__(self, start: int, stop: int, rows: slice = ALL) -> Shaped[np.ndarray, "batch channel ..."]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +39,7 @@ class Samples:
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    read: Callable[[int, int], Shaped[np.ndarray, "batch channel ..."]]
+    read: Read
     single: bool = False
     grid: Grid | None = None
     times: Float[np.ndarray, " time"] = field(default_factory=lambda: np.zeros(1))
@@ -68,8 +76,8 @@ def from_array(array: StoredArray, predictor: Predictor) -> Samples:
     shape = (1, *array.shape) if single else array.shape
     predictor.check_shape(shape, str(array.file))
 
-    def read(start: int, stop: int) -> Shaped[np.ndarray, "batch channel ..."]:
-        return array.read((slice(None),))[None] if single else array.read((slice(start, stop),))
+    def read(start: int, stop: int, rows: slice = ALL) -> Shaped[np.ndarray, "batch channel ..."]:
+        return array.read((ALL, rows))[None] if single else array.read((slice(start, stop), ALL, rows))
 
     return Samples(str(array.file), shape, array.dtype, read, single=single)
 
@@ -105,9 +113,12 @@ def from_named(arrays: Mapping[str, StoredArray], predictor: Predictor, name: st
     shape = (batch, len(columns), *space)
     predictor.check_shape(shape, name)
 
-    def read(start: int, stop: int) -> Shaped[np.ndarray, "batch channel ..."]:
-        pieces = {id(array): _rows(array, start, stop) for array, _ in columns}
-        values = np.empty((stop - start, *shape[1:]), dtype=np.result_type(*(piece.dtype for piece in pieces.values())))
+    def read(start: int, stop: int, rows: slice = ALL) -> Shaped[np.ndarray, "batch channel ..."]:
+        pieces = {id(array): _samples(array, start, stop, rows, dim=predictor.dim) for array, _ in columns}
+        values = np.empty(
+            (stop - start, len(columns), len(range(*rows.indices(space[0]))), *space[1:]),
+            dtype=np.result_type(*(piece.dtype for piece in pieces.values())),
+        )
         for place, (array, number) in enumerate(columns):
             piece = pieces[id(array)]
             if piece.ndim == values.ndim:
@@ -117,7 +128,9 @@ def from_named(arrays: Mapping[str, StoredArray], predictor: Predictor, name: st
 
     dtype = np.result_type(*(array.dtype for array in fields))
     scalars = {
-        key: np.broadcast_to(_rows(arrays[key], 0, batch), (batch,)) for key in counts if len(arrays[key].shape) < 2
+        key: np.broadcast_to(_samples(arrays[key], 0, batch, ALL, dim=predictor.dim), (batch,))
+        for key in counts
+        if len(arrays[key].shape) < 2
     }
     return Samples(name, shape, dtype, read, scalars=scalars)
 
@@ -137,12 +150,13 @@ def from_simulations(source: Source, predictor: Predictor) -> Samples:
     predictor.check_shape(shape, source.name)
     fields = {id(found): found for found, *_ in places}
 
-    def read(start: int, stop: int) -> Shaped[np.ndarray, "batch channel ..."]:
-        values = np.empty((stop - start, *shape[1:]), dtype=widest)
-        for row, simulation in enumerate(range(start, stop)):
-            steps = {key: found.read(simulation, slice(0, present + 1)) for key, found in fields.items()}
+    def read(start: int, stop: int, rows: slice = ALL) -> Shaped[np.ndarray, "batch channel ..."]:
+        points = (len(range(*rows.indices(shape[2]))), *shape[3:])
+        values = np.empty((stop - start, len(places), *points), dtype=widest)
+        for sample, simulation in enumerate(range(start, stop)):
+            steps = {key: found.read(simulation, slice(0, present + 1), rows) for key, found in fields.items()}
             for place, (found, number, step) in enumerate(places):
-                values[row, place] = steps[id(found)][0 if step is None else present + step, number]
+                values[sample, place] = steps[id(found)][0 if step is None else present + step, number]
         return values
 
     widest = np.result_type(*(piece.array.dtype for found in fields.values() for piece in found.pieces))
@@ -176,8 +190,11 @@ def _find(source: Source, name: str) -> tuple[Field, int]:
     raise ValueError(f"{source.name} has no {wanted!r} for channel {name!r}; it has {held}")
 
 
-def _rows(array: StoredArray, start: int, stop: int) -> Shaped[np.ndarray, "..."]:
-    return array.read((slice(start, stop),) if array.shape else ())
+def _samples(array: StoredArray, start: int, stop: int, rows: slice, *, dim: int) -> Shaped[np.ndarray, "..."]:
+    """Some samples of an array, of those with points some rows."""
+    if len(array.shape) <= 1:
+        return array.read((slice(start, stop),) if array.shape else ())
+    return array.read((slice(start, stop), *(ALL,) * (len(array.shape) - dim - 1), rows))
 
 
 def _real(array: StoredArray) -> None:

@@ -13,12 +13,16 @@ from torch import Tensor
 
 from mondrian.artefact import OperatorModel
 from mondrian.grid import Grid
+from mondrian.models.answers import answer_on
+from mondrian.resampling import resample
 from mondrian.rollout import Advance, field_and_step, rollout
 from mondrian.surrogate import Surrogate
 
 
 class Predictor:
     """`applications` of a model in a row, on a box, with the names of everything that goes in and comes out.
+
+    Answers stand at the points of `out_grid`, by default at those of the input.
 
     A `Surrogate` works in physical units and knows its channels. Any other model is applied as it is, its
     channels are called by their numbers, and it cannot be rolled out.
@@ -30,14 +34,19 @@ class Predictor:
     (('0', '1'), ('0',), (1.0, 1.0))
     """
 
-    def __init__(self, model: OperatorModel, *, grid: Grid | None = None, applications: int = 1) -> None:
+    def __init__(
+        self, model: OperatorModel, *, grid: Grid | None = None, out_grid: Grid | None = None, applications: int = 1
+    ) -> None:
         spec: Any = model.spec
         self.model, self.applications = model, applications
         self.named = isinstance(model, Surrogate)
         self.box: Grid = grid or spec.default_grid
+        self.out_grid = out_grid
         self.dim: int = spec.default_grid.dim
         if self.box.dim != self.dim:
             raise ValueError(f"grid has {self.box.dim} axes; the model has {self.dim}")
+        if out_grid is not None and (out_grid.dim != self.dim or not out_grid.points):
+            raise ValueError(f"out_grid={out_grid} must have points along {self.dim} axes")
         if applications < 1:
             raise ValueError(f"steps={applications} must be at least 1")
         if applications > 1 and not self.named:
@@ -52,19 +61,35 @@ class Predictor:
 
     def __call__(
         self, x: Shaped[Tensor, "batch channel *space"], *, first: int = 0
-    ) -> Float[Tensor, "batch predicted *space"]:
+    ) -> Float[Tensor, "batch predicted *points"]:
         """The prediction for one piece, in the dtype and on the device of the model; `first` is its first sample."""
         self.check_shape(tuple(x.shape))
+        x = self.prepared(x, first=first)
+        with torch.no_grad():  # not inference mode: the model may keep tensors that training meets later
+            if self.applications == 1:
+                if isinstance(self.model, Surrogate):
+                    return self.model(x, self.box, self.out_grid)
+                return answer_on(self.model, x, self.box, self.out_grid)
+            assert isinstance(self.model, Surrogate)
+            y = rollout(self.model, x, self.applications, self.box)
+            if self.out_grid is None:
+                return y
+            return resample(y, self.box.with_points(tuple(x.shape[2:])), self.out_grid)
+
+    def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the answer to a batch of this shape."""
+        points = shape[2:] if self.out_grid is None else self.out_grid.points
+        return (shape[0], len(self.out_names), *points)
+
+    def prepared(
+        self, x: Shaped[Tensor, "batch channel *space"], *, first: int = 0
+    ) -> Float[Tensor, "batch channel *space"]:
+        """Samples, or slabs of them, as the model takes them: in its precision, on its device, without bad numbers."""
         if x.is_complex() or x.dtype is torch.bool:
             raise ValueError(f"x has dtype {x.dtype}; needed real numbers")
         x = x.to(self.device, self.dtype)
         self._check_values(x, first)
-        with torch.no_grad():  # not inference mode: the model may keep tensors that training meets later
-            if self.applications == 1:
-                y: Tensor = self.model(x, self.box)
-                return y
-            assert isinstance(self.model, Surrogate)
-            return rollout(self.model, x, self.applications, self.box)
+        return x
 
     def check_shape(self, shape: tuple[int, ...], name: str = "x") -> None:
         """Refuse what is no batch of samples for this model."""
@@ -101,7 +126,13 @@ class Predictor:
 
 @overload
 def predict(
-    model: OperatorModel, x: Tensor, *, grid: Grid | None = None, steps: int = 1, batch_size: int = 32
+    model: OperatorModel,
+    x: Tensor,
+    *,
+    grid: Grid | None = None,
+    out_grid: Grid | None = None,
+    steps: int = 1,
+    batch_size: int = 32,
 ) -> Tensor: ...
 @overload
 def predict(
@@ -109,6 +140,7 @@ def predict(
     x: Shaped[np.ndarray, "..."],
     *,
     grid: Grid | None = None,
+    out_grid: Grid | None = None,
     steps: int = 1,
     batch_size: int = 32,
 ) -> Shaped[np.ndarray, "..."]: ...
@@ -117,6 +149,7 @@ def predict(
     x: Tensor | Shaped[np.ndarray, "..."],
     *,
     grid: Grid | None = None,
+    out_grid: Grid | None = None,
     steps: int = 1,
     batch_size: int = 32,
 ) -> Tensor | Shaped[np.ndarray, "..."]:
@@ -124,7 +157,8 @@ def predict(
 
     `batch_size` samples are worked on at a time, in the precision of the model; the answer has the precision of
     `x`, or the model's if `x` holds integers, and its device. `steps` applications in a row follow each other
-    along the channels. `grid` is the box of the samples, by default the model's own.
+    along the channels. `grid` is the box of the samples, by default the model's own; `out_grid` holds the points of the
+    answer, by default those of the samples.
 
     >>> from mondrian import vit_no
     >>> model = vit_no(in_channels=1, out_channels=1, hidden_channels=8, subdomains=(2,))
@@ -133,11 +167,11 @@ def predict(
     """
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size} must be at least 1")
-    predictor = Predictor(model, grid=grid, applications=steps)
+    predictor = Predictor(model, grid=grid, out_grid=out_grid, applications=steps)
     single = x.ndim == predictor.dim + 1
     batch = x[None] if single else x
     predictor.check_shape(tuple(batch.shape))
-    shape = (len(batch), len(predictor.out_names), *batch.shape[2:])
+    shape = predictor.out_shape(tuple(batch.shape))
     pieces = [slice(start, start + batch_size) for start in range(0, len(batch), batch_size)]
     with evaluating(model):
         if isinstance(batch, Tensor):

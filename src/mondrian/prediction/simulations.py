@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,57 +47,69 @@ class Frames:
         return np.asarray(known[np.minimum(places, len(known) - 1)] + beyond * interval, dtype=np.float64)
 
 
-@contextmanager
-def open_simulations(
-    path: Path,
-    count: int,
-    *,
-    grid: Grid,
-    frames: Frames,
-    times: Float[np.ndarray, " frame"],
-    scalars: Mapping[str, Shaped[np.ndarray, " simulation"]],
-    dtype: np.dtype[Any],
-    identity: Mapping[str, Any],
-) -> Iterator[Append]:
-    """A file of `count` simulations on `grid`, to be given predictions `(batch, channel, *space)`, piece after piece.
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """What a file of predictions holds: `count` simulations on `grid`, of each the `frames` at some `times`.
 
     The layout is that of `mondrian generate`, without its checksum.
     """
-    empty = Simulations(
-        grid=grid,
-        times=times,
-        fields=dict.fromkeys(frames.fields, np.empty((0, len(times), *grid.points), dtype=dtype)),
-        scalars={key: np.empty(0, dtype=np.float32) for key in scalars if key not in frames.fields},
-    )
-    with appearing(path) as partial:
-        write_shard(partial, empty, name="prediction", identity=identity)
-        shape = (count, len(times), *grid.points)
+
+    count: int
+    grid: Grid
+    frames: Frames
+    times: Float[np.ndarray, " frame"]
+    scalars: Mapping[str, Shaped[np.ndarray, " simulation"]]
+    dtype: np.dtype[Any]
+    identity: Mapping[str, Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of each field."""
+        return (self.count, len(self.times), *self.grid.points)
+
+    @contextmanager
+    def created(self, partial: Path, path: Path) -> Iterator[dict[str, h5py.Dataset]]:
+        """The fields in a new file `partial`, which will be `path`; their numbers are yet to be written."""
+        empty = Simulations(
+            grid=self.grid,
+            times=self.times,
+            fields=dict.fromkeys(self.frames.fields, np.empty((0, *self.shape[1:]), dtype=self.dtype)),
+            scalars={key: np.empty(0, dtype=np.float32) for key in self.scalars if key not in self.frames.fields},
+        )
+        write_shard(partial, empty, name="prediction", identity=self.identity)
         with writing(path):
-            size = math.prod(shape) * dtype.itemsize * len(frames.fields)
-            _reserve(partial, size + sum(values.nbytes for values in scalars.values()))
+            size = math.prod(self.shape) * self.dtype.itemsize * len(self.frames.fields)
+            reserve(partial, size + sum(values.nbytes for values in self.scalars.values()))
             file = h5py.File(partial, "r+")
         try:
-            file.attrs["n_trajectories"] = count
+            file.attrs["n_trajectories"] = self.count
             del file.attrs[CHECKSUM]
             for key in empty.scalars:
-                _enlarge(file["scalars"], key, scalars[key].shape, scalars[key].dtype)[...] = scalars[key]
-            fields = {key: _enlarge(file["t0_fields"], key, shape, dtype) for key in frames.fields}
-            done = 0
-
-            def append(values: Float[np.ndarray, "batch channel ..."]) -> None:
-                nonlocal done
-                with writing(path):
-                    for channel, (field, frame) in enumerate(frames.places):
-                        fields[field][done : done + len(values), frame] = values[:, channel]
-                done += len(values)
-
-            yield append
+                values = self.scalars[key]
+                _enlarge(file["scalars"], key, values.shape, values.dtype)[...] = values
+            yield {key: _enlarge(file["t0_fields"], key, self.shape, self.dtype) for key in self.frames.fields}
         finally:
             with writing(path):
                 file.close()
 
 
-def _reserve(path: Path, size: int) -> None:
+@contextmanager
+def open_simulations(path: Path, simulated: Simulated) -> Iterator[Append]:
+    """A file of simulations, to be given predictions `(batch, channel, *space)`, piece after piece."""
+    with appearing(path) as partial, simulated.created(partial, path) as fields:
+        done = 0
+
+        def append(values: Float[np.ndarray, "batch channel ..."]) -> None:
+            nonlocal done
+            with writing(path):
+                for channel, (field, frame) in enumerate(simulated.frames.places):
+                    fields[field][done : done + len(values), frame] = values[:, channel]
+            done += len(values)
+
+        yield append
+
+
+def reserve(path: Path, size: int) -> None:
     """Take room on the disk for `size` bytes more: HDF5 crashes the whole process on a disk that is full."""
     if not hasattr(os, "posix_fallocate"):  # macOS
         return

@@ -56,15 +56,18 @@ class Piece:
         """Length of one axis, `None` where it is left out."""
         return self.array.shape[self.axes.index(axis)] if axis in self.axes else None
 
-    def read(self, simulation: int, steps: slice) -> Shaped[np.ndarray, "step channel ..."]:
-        """Values of some steps, `(step, channel, *space)`, with length 1 along axes that were left out."""
-        index: Index = tuple(
-            simulation if axis is Axis.SIMULATION else steps if axis is Axis.TIME else _ALL for axis in self.axes
-        )
+    def read(self, simulation: int, steps: slice, rows: slice = _ALL) -> Shaped[np.ndarray, "step channel ..."]:
+        """Values of some steps, `(step, channel, *space)`, with length 1 along axes that were left out.
+
+        `rows` are those of the points along the first axis of space.
+        """
+        parts: dict[Axis | int, int | slice] = {Axis.SIMULATION: simulation, Axis.TIME: steps, 0: rows}
+        index: Index = tuple(parts.get(axis, _ALL) for axis in self.axes)
         values = self.array.read(index)
         if self._order is not None:
             values = values.transpose(self._order)
-        return values.reshape(-1 if self.changes else 1, self.channels, *self.space)
+        first = len(range(*rows.indices(self.space[0]))) if 0 in self.axes else 1
+        return values.reshape(-1 if self.changes else 1, self.channels, first, *self.space[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +126,9 @@ class Field:
         number = bisect_right(starts, simulation) - 1
         return self.pieces[number], simulation - starts[number]
 
-    def read(self, simulation: int, steps: slice) -> Shaped[np.ndarray, "step channel ..."]:
+    def read(self, simulation: int, steps: slice, rows: slice = _ALL) -> Shaped[np.ndarray, "step channel ..."]:
         piece, place = self.locate(simulation)
-        return piece.read(place, steps)
+        return piece.read(place, steps, rows)
 
 
 @dataclass(frozen=True, eq=False)
