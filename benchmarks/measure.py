@@ -104,13 +104,19 @@ def peak_memory(make: Callable[..., Callable[[], Any]], *arguments: Any) -> floa
 
 def _measure(pipe: Connection, make: Callable[..., Callable[[], Any]], arguments: tuple[Any, ...]) -> None:
     run = make(*arguments)
-    Path("/proc/self/clear_refs").write_text("5")  # the highest mark so far is what there is now
-    before = _highest_mark()
+    before = reset_highest_mark()
     run()
-    pipe.send(_highest_mark() - before)
+    pipe.send(highest_mark() - before)
 
 
-def _highest_mark() -> int:
+def reset_highest_mark() -> int:
+    """Make the highest mark of this process' memory what there is now, and return it."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return highest_mark()
+
+
+def highest_mark() -> int:
+    """The most bytes of memory that this process has held."""
     status = Path("/proc/self/status").read_text()
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
