@@ -17,7 +17,7 @@ from mondrian import Grid, files
 from mondrian.data import store
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
-from mondrian.data.problems import AllenCahn, Linear, NavierStokes, simulation_seed, uniform
+from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, Linear, NavierStokes, simulation_seed, uniform
 from mondrian.data.sources import WellFiles
 from mondrian.data.store import read_shard
 
@@ -276,6 +276,26 @@ def test_navier_stokes_in_shards(tmp_path: Path) -> None:
     source = WellFiles(path=str(tmp_path / "3"), split="test").open()
     assert source.grid.periodic == (True, True)
     np.testing.assert_allclose(source.times, [0.02, 0.04, 0.06, 0.08], rtol=1e-6)
+
+
+RING = KuramotoSivashinsky(
+    grid=Grid(extent=(32.0,), points=(48,), periodic=(True,)), dt=0.1, steps=20, frames=4, spin_up=30
+)
+CUBE = AllenCahn(grid=Grid(extent=(2.0, 1.0, 1.5), points=(12, 6, 8)), gamma=(2e-3, 1e-2), time=2.0)
+
+
+@pytest.mark.parametrize(("problem", "points"), [(RING, (16,)), (CUBE, (6, 3, 4))])
+def test_lines_and_space_in_shards(problem: KuramotoSivashinsky | AllenCahn, points: tuple[int, ...], tmp_path: Path):
+    folders = {}
+    for size in (1, 3):
+        manifest = plan(problem, seed=1, simulations={"test": 5}, points={"test": [points]}, shard_size=size)
+        folders[size] = arrays(tmp_path / str(size), generate(tmp_path / str(size), manifest))
+    assert folders[1] == folders[3]
+    source = WellFiles(path=str(tmp_path / "3"), split="test").open()
+    assert source.grid == problem.grid.with_points(points)
+    np.testing.assert_allclose(source.times, problem.times, rtol=1e-6)
+    well = WellDataset(path=str(tmp_path / "3" / "x".join(map(str, points))), well_split_name="test")
+    assert well.metadata.n_spatial_dims == problem.grid.dim
 
 
 def test_a_worker_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def test_overrides(arguments: list[str], check) -> None:
         (["path=p", "scale=huge"], "scale=huge is not known; needed one of cpu, demo, paper, smoke"),
         (
             ["path=p", "data=burgers"],
-            "data=burgers cannot be generated; needed one of allen_cahn, navier_stokes",
+            "data=burgers cannot be generated; needed one of allen_cahn, allen_cahn3d, kuramoto_sivashinsky, ",
         ),
         (["path=p", "restrict=cubic"], "restrict=cubic is not known; needed one of average, linear, fourier"),
         (["path=p", "worker=2"], "worker"),
@@ -86,6 +86,7 @@ def test_overrides(arguments: list[str], check) -> None:
         (["path=p", "data.problem.time=nan"], "time=nan must be positive"),
         (["path=p", "data.problem.gamma=[1,2,3]"], "gamma=(1, 2, 3) must be two positive numbers"),
         (["path=p", "data=navier_stokes", "data.problem.steps=0"], "steps=0 must be a positive multiple"),
+        (["path=p", "data=kuramoto_sivashinsky", "data.problem.spin_up=-1"], "spin_up=-1 must be at least 0"),
     ],
 )
 def test_bad_arguments_leave_with_code_two(
@@ -127,6 +128,19 @@ def test_a_trajectory_becomes_a_film(tmp_path: Path) -> None:
     with Image.open(tmp_path / "preview" / "test.gif") as film:
         assert film.n_frames == 5
     assert sorted(path.name for path in (tmp_path / "preview").iterdir()) == ["test.gif", "test.png"]
+
+
+def test_pictures_of_lines_are_space_time_diagrams_and_of_space_are_slices(tmp_path: Path) -> None:
+    ring = ["data=kuramoto_sivashinsky", "data.problem.grid.points=[64]", "data.problem.spin_up=100", "workers=1"]
+    ring += ["data.points.train=[[32]]", "data.points.valid=[[32]]", "data.points.test=[[64]]"]
+    cube = ["data=allen_cahn3d", "data.problem.grid.points=[12,12,12]", "data.problem.time=1.0", "workers=1"]
+    cube += [f"data.points.{split}=[[6,6,6]]" for split in ("train", "valid", "test")]
+    for name, settings in {"ring": ring, "cube": cube}.items():
+        assert main(["generate", f"path={tmp_path / name}", "scale=smoke", "preview=true", *settings]) == 0
+        assert [path.name for path in (tmp_path / name / "preview").iterdir()] == ["test.png"]
+        with Image.open(tmp_path / name / "preview" / "test.png") as picture:
+            assert min(picture.size) > 200
+            assert len(set(picture.convert("RGB").resize((64, 64)).get_flattened_data())) > 50
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Pictures of a few simulations: a PNG of rows over time, and a GIF where there are frames to show."""
+"""Pictures of a few simulations: a PNG of rows over time, and a GIF where there are frames to show.
+
+Of fields on a line the space-time diagram, of fields in space the slice through the middle of the last axis.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,15 @@ COLOURS = "RdBu_r"
 
 
 def write_preview(source: Source, folder: Path, *, name: str, simulations: int = 4, columns: int = 6) -> list[Path]:
-    """Pictures of the first field of a plane data set: `NAME.png`, and `NAME.gif` for more than two steps."""
-    if source.grid.dim != 2:
-        raise ValueError(f"{source.name} has {source.grid.dim} axes; pictures need 2")
+    """Pictures of the first field: `NAME.png`, and `NAME.gif` for more than two steps of planes."""
     field = next(field for field in source.fields.values() if field.changes)
     count = min(simulations, len(source))
     files = [folder / f"{name}.png"]
     folder.mkdir(parents=True, exist_ok=True)
-    draw(source, field, count, columns).savefig(files[0], dpi=110)
-    if source.steps[0] > 2:
+    on_a_line = source.grid.dim == 1
+    figure = draw_space_time(source, field, count) if on_a_line else draw(source, field, count, columns)
+    figure.savefig(files[0], dpi=110)
+    if source.steps[0] > 2 and not on_a_line:
         files.append(folder / f"{name}.gif")
         _animate(source, field, count, files[1])
     return files
@@ -55,6 +58,23 @@ def draw(source: Source, field: Field, simulations: int, columns: int) -> Figure
     return figure
 
 
+def draw_space_time(source: Source, field: Field, simulations: int) -> Figure:
+    """One panel a simulation: x to the right, time upwards."""
+    steps = min(source.steps[:simulations])
+    values = [_values(field, simulation, steps) for simulation in range(simulations)]
+    scale = float(max(np.abs(rows).max() for rows in values))
+    figure, (axes,) = _figure(1, simulations, size=2.4)
+    (x,), (length,) = source.grid.origin, source.grid.extent
+    extent = (x, x + length, source.times[0], source.times[steps - 1])
+    for ax, rows, text in zip(axes, values, _numbers(source, simulations), strict=True):
+        image = ax.imshow(rows, origin="lower", extent=extent, aspect="auto", cmap=COLOURS, vmin=-scale, vmax=scale)
+        ax.set_xlabel("x", fontsize=9)
+        ax.set_title(text, fontsize=9)
+    axes[0].set_ylabel("t", fontsize=9)
+    figure.colorbar(image, ax=axes, pad=0.02).set_label(field.channels[0])
+    return figure
+
+
 def _animate(source: Source, field: Field, simulations: int, path: Path) -> None:
     steps = min(source.steps[:simulations])
     values = [_values(field, simulation, steps) for simulation in range(simulations)]
@@ -73,16 +93,16 @@ def _animate(source: Source, field: Field, simulations: int, path: Path) -> None
     partial.replace(path)
 
 
-def _figure(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
+def _figure(rows: int, columns: int, *, size: float = 1.6) -> tuple[Figure, list[list[Axes]]]:
     # Not through pyplot: it keeps every figure in a list of its own.
     layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.04)
-    figure = Figure(figsize=(1.6 * columns + 1.2, 1.6 * rows + 0.4), layout=layout)
+    figure = Figure(figsize=(size * columns + 1.2, size * rows + 0.4), layout=layout)
     FigureCanvasAgg(figure)
     return figure, [list(row) for row in figure.subplots(rows, columns, squeeze=False)]
 
 
 def _show(ax: Axes, source: Source, values: Float[np.ndarray, "x y"], scale: float) -> AxesImage:
-    (x, y), (width, height) = source.grid.origin, source.grid.extent
+    (x, y), (width, height) = source.grid.origin[:2], source.grid.extent[:2]
     ax.set_xticks([])
     ax.set_yticks([])
     # Axis 0 is x: to the right in the picture, so the array is turned.
@@ -91,8 +111,10 @@ def _show(ax: Axes, source: Source, values: Float[np.ndarray, "x y"], scale: flo
     )
 
 
-def _values(field: Field, simulation: int, steps: int) -> Float[np.ndarray, "step x y"]:
-    return field.read(simulation, slice(0, steps))[:, 0].astype(np.float32)
+def _values(field: Field, simulation: int, steps: int) -> Float[np.ndarray, "step ..."]:
+    """The first channel over time: of a line or a plane, or of the plane in the middle."""
+    values = field.read(simulation, slice(0, steps))[:, 0].astype(np.float32)
+    return values[..., values.shape[-1] // 2] if values.ndim > 3 else values
 
 
 def _numbers(source: Source, simulations: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""The paper's data sets: a problem turns a seed into a simulation."""
+"""Problems: the paper's two and one more. A problem turns a seed into a simulation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.data import restriction
-from mondrian.data.solvers import allen_cahn, navier_stokes
+from mondrian.data.solvers import allen_cahn, kuramoto_sivashinsky, navier_stokes
+from mondrian.data.solvers.checks import check_steps
 from mondrian.data.store import Simulations
 from mondrian.grid import Grid
 from mondrian.spec import Spec
@@ -126,7 +127,7 @@ class Problem(Spec, ABC):
 
 @dataclass(frozen=True)
 class AllenCahn(Problem):
-    r"""$u_t = \gamma \Delta u - (u^3 - u)$ without flux, from clipped random fields to $t = 6$.
+    r"""$u_t = \gamma \Delta u - (u^3 - u)$ without flux, from clipped random fields to $t = 6$, in any dimension.
 
     Stored: `u` at $t = 0$ and at the end, and `gamma`, uniform in `gamma` and drawn from the simulation's own
     seed.
@@ -164,7 +165,24 @@ class AllenCahn(Problem):
 
 
 @dataclass(frozen=True)
-class NavierStokes(Problem):
+class Evolution(Problem):
+    """A problem in time: `steps` of length `dt`, of which `frames` are stored, equally far apart."""
+
+    dt: float
+    steps: int
+    frames: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_steps(self.dt, self.steps, self.frames)
+
+    @property
+    def times(self) -> Float[np.ndarray, " time"]:
+        return np.arange(1, self.frames + 1) * (self.dt * self.steps / self.frames)
+
+
+@dataclass(frozen=True)
+class NavierStokes(Evolution):
     r"""Decaying turbulence, $\omega_t + u \cdot \nabla \omega = \nu \Delta \omega$ on a periodic box.
 
     Stored: `vorticity` at `frames` times, every `steps / frames` steps.
@@ -185,16 +203,8 @@ class NavierStokes(Problem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.frames < 1 or self.steps < 1 or self.steps % self.frames:
-            raise ValueError(f"steps={self.steps} must be a positive multiple of frames={self.frames}")
         if not 0 <= self.viscosity < math.inf:
             raise ValueError(f"viscosity={self.viscosity} must be at least 0 and finite")
-        if not 0 < self.dt < math.inf:
-            raise ValueError(f"dt={self.dt} must be positive and finite")
-
-    @property
-    def times(self) -> Float[np.ndarray, " time"]:
-        return np.arange(1, self.frames + 1) * (self.dt * self.steps / self.frames)
 
     def solve(
         self, seeds: Sequence[int], grid: Grid
@@ -204,6 +214,41 @@ class NavierStokes(Problem):
             start, grid, viscosity=self.viscosity, dt=self.dt, steps=self.steps, frames=self.frames
         )
         return {"vorticity": frames}, {}
+
+
+@dataclass(frozen=True)
+class KuramotoSivashinsky(Evolution):
+    r"""Chaos on a ring, $u_t + u u_x + u_{xx} + u_{xxxx} = 0$.
+
+    Stored: `u` at `frames` times, every `steps / frames` steps. `spin_up` steps come before, in which the random
+    initial data are forgotten: a model sees the states that the equation itself keeps coming back to. Solved in
+    float64, for errors grow.
+    """
+
+    name: ClassVar[str] = "kuramoto_sivashinsky"
+    chunk: ClassVar[int] = 32
+
+    grid: Grid = field(default_factory=lambda: Grid(extent=(64.0,), points=(256,), periodic=(True,)))
+    restriction: Restriction = FourierTruncation()
+    native: bool = False
+    dt: float = 0.05
+    steps: int = 1280
+    frames: int = 64
+    spin_up: int = 2000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.spin_up < 0:
+            raise ValueError(f"spin_up={self.spin_up} must be at least 0")
+
+    def solve(
+        self, seeds: Sequence[int], grid: Grid
+    ) -> tuple[dict[str, Float[Tensor, "simulation time ..."]], dict[str, Float[np.ndarray, " simulation"]]]:
+        u = kuramoto_sivashinsky.initial_condition(seeds, grid, dtype=torch.float64, device="cpu")
+        if self.spin_up:
+            u = kuramoto_sivashinsky.solve(u, grid, dt=self.dt, steps=self.spin_up, frames=1)[:, 0]
+        frames = kuramoto_sivashinsky.solve(u, grid, dt=self.dt, steps=self.steps, frames=self.frames)
+        return {"u": frames.float()}, {}
 
 
 def simulation_seed(seed: int, split: str, index: int) -> int:

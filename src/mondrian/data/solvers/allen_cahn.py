@@ -22,6 +22,7 @@ from torch import Tensor
 
 from mondrian.data.bases import samples_at_once
 from mondrian.data.random_fields import gaussian_random_field
+from mondrian.data.solvers.checks import check_chunk, check_fields
 from mondrian.data.solvers.diffusion import Diffusion, diffusion_of
 from mondrian.grid import Grid
 from mondrian.spec import Spec
@@ -181,13 +182,9 @@ def _react_(u: Tensor, work: Tensor, time: float) -> None:
 def _check(u0: Tensor, gamma: Tensor, grid: Grid, time: float, chunk: int | None) -> None:
     if any(grid.periodic):
         raise ValueError(f"grid={grid} must have no periodic axes")
-    if tuple(u0.shape[1:]) != grid.points:
-        raise ValueError(f"u0 has points {tuple(u0.shape[1:])}; grid.points={grid.points} needs the same")
+    check_fields("u0", u0, grid)
+    check_chunk(chunk)
     if gamma.shape != u0.shape[:1]:
         raise ValueError(f"gamma has shape {tuple(gamma.shape)}; needed one for each of {len(u0)} samples")
-    if u0.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"u0 is {u0.dtype}; needed torch.float32 or torch.float64")
     if not (math.isfinite(time) and time > 0):
         raise ValueError(f"time={time} must be positive and finite")
-    if chunk is not None and chunk < 1:
-        raise ValueError(f"chunk={chunk} must be at least 1")

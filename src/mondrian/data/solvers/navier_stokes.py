@@ -26,6 +26,7 @@ from mondrian.data.solvers.advection import (
     FourierAdvection,
     jax_cfd_filter,
 )
+from mondrian.data.solvers.checks import check_chunk, check_fields, check_steps
 from mondrian.grid import Grid
 
 # Times of the stages, weight of the slope before, and weight of the slope in the step.
@@ -106,7 +107,11 @@ def solve(
     True
     """
     _check_grid(grid)
-    _check_solve(vorticity0, grid, viscosity, dt, steps, frames, chunk)
+    check_fields("vorticity0", vorticity0, grid)
+    check_steps(dt, steps, frames)
+    check_chunk(chunk)
+    if not viscosity >= 0:
+        raise ValueError(f"viscosity={viscosity} must be at least 0")
     chunk = _chunk(chunk, vorticity0, dealias)
 
     def advection(like: Tensor) -> Advection:
@@ -177,21 +182,3 @@ def _check_grid(grid: Grid) -> None:
         raise ValueError(f"grid={grid} must be a plane box with both axes periodic")
     if not grid.points or min(grid.points) < 4:
         raise ValueError(f"grid.points={grid.points} must be at least 4 an axis")
-
-
-def _check_solve(
-    vorticity0: Tensor, grid: Grid, viscosity: float, dt: float, steps: int, frames: int, chunk: int | None
-) -> None:
-    if tuple(vorticity0.shape[1:]) != grid.points:
-        got = tuple(vorticity0.shape[1:])
-        raise ValueError(f"vorticity0 has points {got}; grid.points={grid.points} needs the same")
-    if vorticity0.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"vorticity0 is {vorticity0.dtype}; needed torch.float32 or torch.float64")
-    if not viscosity >= 0:
-        raise ValueError(f"viscosity={viscosity} must be at least 0")
-    if not (math.isfinite(dt) and dt > 0):
-        raise ValueError(f"dt={dt} must be positive and finite")
-    if frames < 1 or steps < 1 or steps % frames:
-        raise ValueError(f"steps={steps} must be a positive multiple of frames={frames}, itself at least 1")
-    if chunk is not None and chunk < 1:
-        raise ValueError(f"chunk={chunk} must be at least 1")
