@@ -29,6 +29,15 @@ from mondrian import (
 )
 from mondrian.data import Window
 from mondrian.losses import MeanSquare, RelativeL2, Sobolev
+from mondrian.points import (
+    Boxes,
+    CentreAttention,
+    CoordinatePosition,
+    CrossAttention,
+    CrossIntegral,
+    MetisParts,
+    PointSpec,
+)
 from mondrian.spec import decode, encode
 from mondrian.surrogate import Scale, SurrogateSpec
 
@@ -72,6 +81,26 @@ EXAMPLES = [
         in_scales=(Scale(shift=0.5), Scale(log=True)),
         out_scales=(Scale(factor=3.0),),
         window=Window(input=("u", "gamma"), target=("u",)),
+    ),
+    Boxes(subdomains=(3, 2)),
+    MetisParts(parts=7, seed=3),
+    CrossAttention(n_heads=2, features=3, hidden=5, reach=0.5),
+    CrossIntegral(ridges=3),
+    CentreAttention(n_heads=2, spatial_heads=(2, 1), operator=LowRank(rank=1), radius=1.5),
+    CoordinatePosition(hidden=5),
+    PointSpec(
+        in_channels=3,
+        out_channels=2,
+        partition=Boxes((4, 2)),
+        hidden_channels=24,
+        n_layers=5,
+        reference=(3, 2),
+        resampler=CrossIntegral(ridges=4),
+        operator=Mixture(terms=3),
+        attention=NeighborhoodAttention(radius=1),
+        positions=(LearnedPosition(degree=1),),
+        quadrature=EndCorrected(terms=1),
+        stagger=True,
     ),
     MeanSquare(),
     RelativeL2(epsilon=1e-3),
