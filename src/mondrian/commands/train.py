@@ -21,6 +21,11 @@ artefact/, checkpoints/ and tensorboard/. Stopped by Ctrl-C, killed, out of disk
 
   mondrian train run=runs/allen_cahn/vit_sepmo resume=true
 
+On several processes or machines, started again by torchrun when one dies:
+
+  export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
+  torchrun --standalone --nproc-per-node 4 --max-restarts 3 -m mondrian train experiment=... trainer=ddp resume=true
+
 Everything is a setting:
 
   max_steps=3000 batch_size=32 seed=1 validate_every=200 checkpoint_every=200
@@ -33,6 +38,7 @@ Everything is a setting:
   model.hidden_channels=64 model.n_layers=6 model.stagger=true
   trainer.accelerator=gpu trainer.devices=4 trainer.precision=bf16-mixed trainer.compile=true
   trainer.accumulate_grad_batches=2    in two portions: batch_size stays what one step sees
+  trainer=ddp | trainer=fsdp           several processes: the whole model on each, or a part of it (docs/many_machines.md)
   wandb=my-project                     log to Weights & Biases as well (extra `tracking`)
 """
 
