@@ -65,7 +65,7 @@ def test_as_much_is_exchanged_as_the_formula_says(found, case):
 
 
 def test_windows_that_lie_in_a_slab_exchange_nothing_but_the_shifted_ones(found):
-    # 2 x 2 windows of 8 x 4 cells of 6 points and 16 channels, two samples: of three blocks only the second is shifted
+    # 2 x 2 windows of 8 x 4 cells of 6 points and 16 channels, two samples: of two blocks the second is shifted
     case = "swin, 2 processes"
     a_row = 2 * 2 * 16 * 6 * 4
     assert [numbers[case]["received"] for numbers in found[1]] == [a_row] * 4

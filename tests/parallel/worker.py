@@ -66,7 +66,7 @@ def model_of(case):
             grid=grid,
         )  # fmt: skip
         return spec.build()
-    return small(kind, dim=dim, subdomains=counts, hidden_channels=16, n_layers=3, **more)
+    return small(kind, dim=dim, subdomains=counts, hidden_channels=16, n_layers=2, **more)
 
 
 def differences(case, processes):
