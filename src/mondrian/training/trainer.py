@@ -30,7 +30,9 @@ def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -
     """The trainer of a run: its loggers, checkpoints and guards."""
     settings: dict[str, Any] = OmegaConf.to_container(config.trainer, resolve=True)  # type: ignore[assignment]
     if settings.pop("compile") is True and settings["strategy"] == "fsdp":
-        raise ValueError("trainer.compile=true does not know the exchanges of trainer.strategy=fsdp; needed one of the two")
+        raise ValueError(
+            "trainer.compile=true does not know the exchanges of trainer.strategy=fsdp; needed one of the two"
+        )
     settings = placed(settings, os.environ)
     batch_size, log_every = whole(config, "batch_size"), whole(config, "log_every")
     validate_every = validation_interval(config)
