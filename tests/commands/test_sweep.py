@@ -2,6 +2,7 @@
 
 import csv
 import math
+import runpy
 import sys
 from pathlib import Path
 
@@ -132,3 +133,11 @@ def test_the_plot_shows_every_run_where_it_belongs_and_rings_the_best() -> None:
     assert [label.get_text() for label in right.get_xticklabels()] == ["fno", "vit"]
     assert np.allclose(right.lines[0].get_xdata(), [1, 0])
     assert "nan" in results.table().splitlines()[-1]  # the worst, last
+
+
+def test_the_example_tunes_width_and_learning_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    main_of = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "tune.py"))["main"]
+    main_of([*SMALL[2:], "hydra.sweeper.n_trials=2", "model.hidden_channels=choice(8,16)"])
+    out = capsys.readouterr().out
+    assert {"trial", "model.hidden_channels", "optimizer.lr"} < set(out.split())
+    assert [row["trial"] for row in rows("sweeps/width_and_rate")] == ["0", "1"]
