@@ -129,7 +129,8 @@ def scaling() -> str:
     return (
         "Forward and backward of one field of 256 x 256, 32 x 32 subdomains, 32 channels, four blocks. Efficiency is "
         "the time of one process over twice that of two; by work, the processor time of one over that of both, which "
-        "leaves out waiting and which neighbours on the machine hardly change.\n\n"
+        "leaves out waiting and which neighbours on the machine hardly change. "
+        f"{os.getloadavg()[2]:.1f} processes were running on {os.cpu_count()} cores, these among them.\n\n"
         + table(["attention", "one process", "two", "efficiency", "efficiency by work"], rows)
     )
 
