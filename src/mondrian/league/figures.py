@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mondrian.evaluation import Evaluation
+from mondrian.evaluation.entries import OneStep, Trajectories
 from mondrian.league.plan import Plan
 from mondrian.league.results import Curve, Row
 from mondrian.league.settings import SAMPLES
@@ -133,11 +134,11 @@ def draw_spectra(rows: Sequence[Row]) -> Figure:
     figure = new_figure(9.6 if rolled else 6.4, 4.4)
     panels = figure.subplots(1, 2 if rolled else 1, squeeze=False, sharey=True)[0]
     for row, evaluation in found:
-        entries = [evaluation.one_step, evaluation.rollout][: len(panels)]
-        for ax, group in zip(panels, entries, strict=True):
-            nearest = min(group, key=lambda entry: abs(np.prod(entry.points) - _points(row)))
-            k = np.array(nearest.spectrum.wavenumber)
-            ratio = np.array(nearest.spectrum.error) / np.array(nearest.spectrum.truth)
+        groups: list[Sequence[OneStep | Trajectories]] = [evaluation.one_step, evaluation.rollout]
+        for ax, group in zip(panels, groups, strict=False):
+            spectrum = min(group, key=lambda entry: abs(np.prod(entry.points) - _points(row))).spectrum
+            k = np.array(spectrum.wavenumber)
+            ratio = np.array(spectrum.error) / np.array(spectrum.truth)
             ax.plot(k[k > 0], ratio[k > 0], label=row.entrant.label, **looks(rows)[row.entrant.name])
     for ax, title in zip(panels, ("one application", "end of the rollout"), strict=False):
         ax.set_title(title, loc="left")

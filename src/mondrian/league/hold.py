@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
+from mondrian.data.problems import Problem
 from mondrian.league import runner
 from mondrian.league.plan import Plan
 from mondrian.league.publish import publish
@@ -32,7 +33,7 @@ def make_data(league: League, *, progress: bool = False) -> None:
     splits_of(configure([*league.words(league.entrants[0]), "+data.make=true", *counts]), progress=progress)
     if league.native_data is not None:
         fine = Manifest.load(league.data)
-        assert fine.problem is not None
+        assert isinstance(fine.problem, Problem)
         coarse = [points for points in fine.points["test"] if points != fine.problem.grid.points]
         native = plan(
             replace(fine.problem, native=True),
