@@ -17,7 +17,10 @@ from torch import Tensor
 
 import mondrian
 from mondrian import (
+    CrossAttentionTransfer,
     EndCorrected,
+    FewerPoints,
+    GlobalAttention,
     Grid,
     LowRank,
     PointAttention,
@@ -26,6 +29,7 @@ from mondrian import (
     SeparableMixture,
     nbr_no,
     swin_no,
+    unet_no,
     vit_no,
 )
 from mondrian.artefact import OperatorModel, write_atomically
@@ -43,6 +47,17 @@ MODELS: dict[str, Callable[[], OperatorModel]] = {
         positions=(RelativeBias(hidden=4), Rotary()),
         quadrature=EndCorrected(),
         grid=Grid(extent=(2.0, 1.0), periodic=(True, False)),
+        **SMALL,
+    ),
+    "unet": lambda: unet_no(
+        2,
+        1,
+        operator=SeparableMixture(terms=4),
+        levels=3,
+        coarsening=FewerPoints(),
+        transfer=CrossAttentionTransfer(),
+        coarse_attention=(GlobalAttention(), GlobalAttention(n_heads=2)),
+        widening=2,
         **SMALL,
     ),
 }

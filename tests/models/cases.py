@@ -2,7 +2,7 @@
 
 import torch
 
-from mondrian import Grid, LearnedPosition, RelativeBias, Rotary, SeparableMixture, nbr_no, swin_no, vit_no
+from mondrian import Grid, LearnedPosition, RelativeBias, Rotary, SeparableMixture, nbr_no, swin_no, unet_no, vit_no
 from mondrian.models import TransformerOperator
 
 OPERATOR = SeparableMixture(terms=4, skip=True)
@@ -28,6 +28,8 @@ def small(kind: str, *, dim: int = 2, periodic: bool = False, relative: bool = F
             model = swin_no(2, 3, window=(2,) * dim, shift=(1,) * dim, **settings)
         case "nbr":
             model = nbr_no(2, 3, radius=1, **settings)
+        case "unet":
+            model = unet_no(2, 3, radius=1, levels=2, **settings)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
@@ -35,6 +37,7 @@ def small(kind: str, *, dim: int = 2, periodic: bool = False, relative: bool = F
 
 
 KINDS = ("vit", "swin", "nbr")
+ALL_KINDS = (*KINDS, "unet")
 
 
 def transposed(model: TransformerOperator, like: TransformerOperator) -> TransformerOperator:
@@ -54,4 +57,4 @@ def transposed(model: TransformerOperator, like: TransformerOperator) -> Transfo
     return model
 
 
-__all__ = ["KINDS", "OPERATOR", "LearnedPosition", "small", "transposed"]
+__all__ = ["ALL_KINDS", "KINDS", "OPERATOR", "LearnedPosition", "small", "transposed"]

@@ -14,7 +14,9 @@ pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("float64")]
 POSITIONS = (LearnedPosition(degree=2), RelativeBias(), Rotary())
 
 
-@pytest.mark.parametrize(("kind", "stagger", "points"), [("vit", False, 2), ("swin", True, 2), ("nbr", True, 3)])
+@pytest.mark.parametrize(
+    ("kind", "stagger", "points"), [("vit", False, 2), ("swin", True, 2), ("nbr", True, 3), ("unet", True, 2)]
+)
 def test_it_compiles_as_one_graph_for_values_and_gradients(kind, stagger, points):
     torch.compiler.reset()
     model = small(kind, stagger=stagger, positions=POSITIONS, periodic=kind == "swin")

@@ -11,10 +11,10 @@ from mondrian.models.baselines import ffno
 from mondrian.operators import use_definitions
 from mondrian.resampling import resample
 from mondrian.surrogate import Scale, SurrogateSpec
-from tests.models.cases import KINDS, OPERATOR, small
+from tests.models.cases import ALL_KINDS, OPERATOR, small
 
 pytestmark = pytest.mark.usefixtures("float64")
-every_kind = pytest.mark.parametrize("kind", KINDS)
+every_kind = pytest.mark.parametrize("kind", ALL_KINDS)
 staggered_or_not = pytest.mark.parametrize("stagger", [False, True], ids=["plain", "staggered"])
 
 
@@ -75,14 +75,16 @@ def test_spatial_heads_take_any_resolution():
 @pytest.mark.parametrize("ends", [0, 2], ids=["cells", "vertices"])
 def test_odd_grids_converge_to_the_function_that_even_ones_converge_to(kind, ends):
     model = small(kind, dim=1, relative=True)
+    out = Grid((1.0,), points=(41,), ends=(2,))
+    # at the cuts the answer of weights that learned nothing jumps: what stands there is the mean of both sides
+    inside = (4 * out.axis(0) % 1 - 0.5).abs() < 0.2
 
-    out = Grid((1.0,), points=(41,), ends=(2,))  # some of them on the cuts
+    def answer(n, end):
+        grid = Grid((1.0,), points=(n,), ends=(end,))
+        return model(waves(grid), grid, out)[..., inside]
 
-    def answer(grid):
-        return model(waves(grid), grid, out)
-
-    truth = answer(Grid((1.0,), points=(2048,)))
-    errors = [(answer(Grid((1.0,), points=(n,), ends=(ends,))) - truth).norm().item() for n in (37, 73, 145)]
+    truth = answer(2048, 0)
+    errors = [(answer(n, ends) - truth).norm().item() for n in (37, 73, 145)]
     assert errors[2] < 2e-3 * truth.norm()
     assert math.log2(errors[0] / errors[2]) > 2 * 1.6
 
@@ -116,9 +118,9 @@ def test_the_answer_can_be_asked_for_at_other_points(kind):
     for out in (grid.with_points((17, 31)), replace(grid, points=(9, 13), ends=(2, 2)), grid.with_points((4, 3))):
         answer = model(x, out_grid=out)
         assert answer.shape == (2, 3, *out.points)
-        torch.testing.assert_close(answer, resample(y, grid, out, pieces=(4, 6)))
+        torch.testing.assert_close(answer, resample(y, grid, out))
     part = Grid((0.5, 0.25), points=(6, 5), origin=(0.25, 1.0))
-    torch.testing.assert_close(model(x, out_grid=part), resample(y, grid, part, pieces=(4, 6)))
+    torch.testing.assert_close(model(x, out_grid=part), resample(y, grid, part))
 
 
 def test_what_the_answer_cannot_be_asked_for_is_refused():

@@ -16,13 +16,14 @@ from mondrian import (
     WindowedAttention,
     nbr_no,
     swin_no,
+    unet_no,
     vit_no,
 )
 from mondrian.operators import use_definitions
-from tests.models.cases import KINDS, OPERATOR, small, transposed
+from tests.models.cases import ALL_KINDS, KINDS, OPERATOR, small, transposed
 
 pytestmark = pytest.mark.usefixtures("float64")
-every_kind = pytest.mark.parametrize("kind", KINDS)
+every_kind = pytest.mark.parametrize("kind", ALL_KINDS)
 staggered_or_not = pytest.mark.parametrize("stagger", [False, True], ids=["plain", "staggered"])
 
 
@@ -45,8 +46,8 @@ def test_it_equals_the_model_made_of_plain_definitions(kind, stagger, dim, perio
 def test_on_a_torus_moving_the_input_by_a_subdomain_moves_the_output(kind, stagger, points):
     model = small(kind, periodic=True, relative=True, stagger=stagger)
     x = torch.randn(1, 2, 4 * points, 6 * points)
-    # windows are places of their own: there the step is a window
-    step = [points * (2 if kind == "swin" else 1), points * (4 if kind == "swin" else 5)]
+    # windows and larger subdomains are places of their own: there these are the step
+    step = [points * 2, points * 4] if kind in ("swin", "unet") else [points, points * 5]
     torch.testing.assert_close(model(x.roll(step, (2, 3))), model(x).roll(step, (2, 3)), rtol=1e-9, atol=1e-9)
 
 
@@ -81,8 +82,8 @@ def test_staggering_on_a_torus_of_even_cells_is_the_block_between_two_half_shift
 def test_a_transposed_model_gives_the_transposed_output(kind, stagger, periodic, points):
     more = {"hidden_channels": 16, "n_layers": 2, "n_heads": 2, "operator": OPERATOR, "stagger": stagger}
     rings = (periodic, False)
-    shapes = {"vit": {}, "swin": {"window": (2, 3), "shift": (1, 2)}, "nbr": {"radius": 1}}[kind]
-    make = {"vit": vit_no, "swin": swin_no, "nbr": nbr_no}[kind]
+    shapes = {"vit": {}, "swin": {"window": (2, 3), "shift": (1, 2)}, "nbr": {"radius": 1}, "unet": {"levels": 2}}[kind]
+    make = {"vit": vit_no, "swin": swin_no, "nbr": nbr_no, "unet": unet_no}[kind]
     learned = LearnedPosition(tile=(2, 3) if kind == "swin" else ())
     flipped = LearnedPosition(tile=(3, 2) if kind == "swin" else ())
     model = make(

@@ -7,7 +7,7 @@ import pytest
 from mondrian.evaluation import evaluate
 from mondrian.training.train import train_config
 
-OURS = ("vit_sepmo", "vit_mo", "swin_interpolating", "nbr_low_rank")
+OURS = ("vit_sepmo", "vit_mo", "swin_interpolating", "nbr_low_rank", "unet_sepmo")
 BASELINES = ("fno", "ffno", "gt", "factformer", "factformer_updown", "fano")
 SHORT = ("model.hidden_channels=16", "model.n_layers=1", "max_steps=2", "batch_size=2", "validate_every=2")
 
@@ -22,6 +22,7 @@ def words(experiment: str) -> list[str]:
         "vit_sepmo": ["model.subdomains=[4,4]"],
         "vit_mo": ["model.subdomains=[4,4]"],
         "nbr_low_rank": ["model.subdomains=[4,4]", "model.radius=1"],
+        "unet_sepmo": ["model.subdomains=[4,4]"],
     }
     return [f"experiment={experiment}", *SHORT, *extra.get(kind, [])]
 
@@ -35,7 +36,7 @@ def test_a_model_of_allen_cahn_is_trained_and_evaluated(name: str, allen_cahn: P
     assert all(0 < entry.model["mae"].mean < 10 for entry in found.one_step)
 
 
-@pytest.mark.parametrize("model", ["staggered", "vit", "swin", "nbr", "fno"])
+@pytest.mark.parametrize("model", ["staggered", "vit", "swin", "nbr", "unet", "fno"])
 def test_any_model_fits_itself_to_any_data(model: str, navier_stokes: Path, tmp_path: Path) -> None:
     fields = ["data.input=[vorticity]", "data.target=[vorticity]"]
     extra = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from mondrian.decomposition import Decomposition
@@ -16,8 +17,15 @@ class Coarsening(Spec):
         """Number of subdomains of the next level along each axis."""
         raise NotImplementedError
 
-    def point_divisor(self, level: int) -> int:
-        """What must divide the points of a cell of the finest level so that those of `level` are a whole number."""
+    def divisor(self, level: int, heads: int) -> int:
+        """What must divide the points of a cell along an axis, so that those of `level` can be halved and shared out.
+
+        Each finest subdomain then has a whole number of points on every level, and each of `heads` parts of a cell too.
+        """
+        raise NotImplementedError
+
+    def pieces(self, level: int) -> int:
+        """How many finest subdomains a subdomain of `level` consists of along each axis."""
         raise NotImplementedError
 
     def coarser(self, fine: Decomposition) -> Decomposition:
@@ -39,8 +47,11 @@ class LargerSubdomains(Coarsening):
             raise ValueError(f"subdomains={counts} cannot be halved for a coarser level; needed even numbers")
         return tuple(count // 2 for count in counts)
 
-    def point_divisor(self, level: int) -> int:
-        return 1
+    def divisor(self, level: int, heads: int) -> int:
+        return math.lcm(self.pieces(level), heads)
+
+    def pieces(self, level: int) -> int:
+        return int(2**level)
 
 
 @dataclass(frozen=True)
@@ -54,5 +65,8 @@ class FewerPoints(Coarsening):
     def subdomains(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         return counts
 
-    def point_divisor(self, level: int) -> int:
-        return int(2**level)
+    def divisor(self, level: int, heads: int) -> int:
+        return int(2**level) * heads
+
+    def pieces(self, level: int) -> int:
+        return 1

@@ -27,10 +27,13 @@ class Transfer(Spec):
 
 
 class TransferLayer(nn.Module):
-    """Takes `(batch, cell, in_channels, given)` to `(batch, cell, out_channels, wanted)`, cell by cell."""
+    """Takes `(batch, cell, in_channels, given)` to `(batch, cell, out_channels, wanted)`, cell by cell.
+
+    The function may jump at the cuts that divide the cell into `pieces` along each axis.
+    """
 
     def forward(
-        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell
+        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell, pieces: int = 1
     ) -> Float[Tensor, "batch cell channel_out wanted"]:
         raise NotImplementedError
 
@@ -38,6 +41,8 @@ class TransferLayer(nn.Module):
 @dataclass(frozen=True)
 class SmoothTransfer(Transfer):
     """Down by means over pairs of points, up by the polynomials with these means, of an odd `order`. Nothing learned.
+
+    Nothing is interpolated across a cut of a finer level, unless `across_cuts`.
 
     >>> layer = SmoothTransfer().build(1, 1, dim=1)
     >>> from mondrian import Midpoint
@@ -47,6 +52,7 @@ class SmoothTransfer(Transfer):
     """
 
     order: int = 3
+    across_cuts: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,31 +60,40 @@ class SmoothTransfer(Transfer):
             raise ValueError(f"order={self.order} must be odd and at least 1: as many points on either side of a mean")
 
     def build(self, in_channels: int, out_channels: int, *, dim: int = 2) -> SmoothTransferLayer:
-        return SmoothTransferLayer(self.order, in_channels, out_channels)
+        return SmoothTransferLayer(self, in_channels, out_channels)
 
 
 class SmoothTransferLayer(TransferLayer):
     r"""Down: $w_j = \tfrac12 (v_{2j} + v_{2j+1})$ along each axis. Up: $v_k = 2 \int_{k/2}^{(k+1)/2} p(s)\, ds$.
 
-    $p$ is the polynomial of degree `order - 1` whose means over the nearest `order` points of the cell (all of them,
-    if there are fewer) are the given values. So the mean over the cell is kept exactly both ways, down after up is the
-    identity, and up after down is it on polynomials of that degree; on smooth functions to that order. `order=1`
-    repeats each value. Other channels are made by a matrix at each point of the coarser side.
+    $p$ is the polynomial of degree `order - 1` whose means over the nearest `order` points of the same piece (all of
+    them, if there are fewer) are the given values. So the mean over a piece is kept exactly both ways, down after up is
+    the identity, and up after down is it on polynomials of that degree; on smooth functions to that order. `order=1`
+    repeats each value.
+
+    What a finer level computes may jump at its cuts, of which some lie inside a larger subdomain. `across_cuts` takes
+    the whole cell for one piece all the same: smoother where a piece has few points, but refining the points of a model
+    converges to first order only.
+
+    Other channels are made by a matrix at each point of the coarser side.
     """
 
-    def __init__(self, order: int, in_channels: int, out_channels: int) -> None:
+    def __init__(self, spec: SmoothTransfer, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.order = order
+        self.spec = spec
         self.plain = False
         self.mix = None if in_channels == out_channels else nn.Linear(in_channels, out_channels, bias=False)
 
     def forward(
-        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell
+        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell, pieces: int = 1
     ) -> Float[Tensor, "batch cell channel_out wanted"]:
+        parts = 1 if self.spec.across_cuts else pieces
+        if any(n % parts for n in (*given.points, *wanted.points)):
+            raise ValueError(f"pieces={pieces} must divide the {given.points} and {wanted.points} points of a cell")
         if given.points == tuple(2 * n for n in wanted.points):
             return self._mixed(self._sampled(v, given, [mean_matrix(n, v.dtype, v.device) for n in wanted.points]))
         if wanted.points == tuple(2 * n for n in given.points):
-            matrices = [refinement_matrix(n, self.order, v.dtype, v.device) for n in given.points]
+            matrices = [refinement_matrix(n, self.spec.order, parts, v.dtype, v.device) for n in given.points]
             return self._sampled(self._mixed(v), given, matrices)
         raise ValueError(f"from {given.points} points of a cell to {wanted.points}; needed half or twice as many")
 
@@ -138,12 +153,12 @@ class LearnedTransferLayer(TransferLayer):
         self.skip = None if skip is None else nn.Linear(in_channels, out_channels, bias=False)
 
     def forward(
-        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell
+        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell, pieces: int = 1
     ) -> Float[Tensor, "batch cell channel_out wanted"]:
         u = self.resampler.between(v, given, wanted)
         if self.smooth is None or self.skip is None:
             return u
-        return u + self.skip(self.smooth(v, given, wanted).mT).mT
+        return u + self.skip(self.smooth(v, given, wanted, pieces).mT).mT
 
 
 @constant
@@ -155,22 +170,24 @@ def mean_matrix(points: int, dtype: torch.dtype, device: torch.device) -> Float[
 
 @constant
 def refinement_matrix(
-    points: int, order: int, dtype: torch.dtype, device: torch.device
+    points: int, order: int, pieces: int, dtype: torch.dtype, device: torch.device
 ) -> Float[Tensor, "wanted given"]:
-    r"""From the means over `points` equal parts of a cell to those over twice as many.
+    r"""From the means over `points` equal parts of a cell to those over twice as many, each piece by itself.
 
-    The integral $U$ from the start of the cell is known at the cuts between the parts, interpolated half-way between
-    them, and means are its differences.
+    The integral $U$ from the start of a piece is known at the ends of its parts and interpolated half-way between
+    them; means are its differences.
 
-    >>> 8 * refinement_matrix(4, 3, torch.float64, torch.device("cpu"))[2:4]
+    >>> 8 * refinement_matrix(4, 3, 1, torch.float64, torch.device("cpu"))[2:4]
     tensor([[ 1.,  8., -1.,  0.],
             [-1.,  8.,  1.,  0.]], dtype=torch.float64)
     """
     kind: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
-    taps = min(order, points) + 1
-    cuts = torch.arange(2 * points + 1, **kind) / 2
-    first = torch.ceil(cuts - taps / 2).clamp(0, points + 1 - taps)
+    size = points // pieces
+    taps = min(order, size) + 1
+    ends = torch.arange(2 * size + 1, **kind) / 2
+    first = torch.ceil(ends - taps / 2).clamp(0, size + 1 - taps)
     place = first.long()[:, None] + torch.arange(taps, device="cpu")
-    between = torch.zeros(len(cuts), points + 1, **kind).scatter(1, place, lagrange(cuts - first, taps))
-    integral = torch.ones(points + 1, points, **kind).tril(-1)  # at a cut: the sum of all parts before it
-    return (2 * (between @ integral).diff(dim=0)).to(device, dtype)
+    between = torch.zeros(len(ends), size + 1, **kind).scatter(1, place, lagrange(ends - first, taps))
+    integral = torch.ones(size + 1, size, **kind).tril(-1)  # at the end of a part: the sum of all up to there
+    piece = 2 * (between @ integral).diff(dim=0)
+    return torch.kron(torch.eye(pieces, **kind), piece).to(device, dtype)

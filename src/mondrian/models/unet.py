@@ -68,9 +68,9 @@ class UNetSpec(TransformerSpec):
     def parts(self) -> tuple[int, ...]:
         """What must divide the points of a cell along each axis, so that each level can halve and share them out."""
         heads = [attention.spatial_heads or (1,) * self.dim for attention in self.attentions]
-        divisors = [self.coarsening.point_divisor(level) for level in range(self.levels)]
         return tuple(
-            math.lcm(*(n * d for n, d in zip(axis, divisors, strict=True))) for axis in zip(*heads, strict=True)
+            math.lcm(*(self.coarsening.divisor(level, parts) for level, parts in enumerate(axis)))
+            for axis in zip(*heads, strict=True)
         )
 
     def build(self) -> UNetOperator:
@@ -145,6 +145,7 @@ class CoarserLevel(nn.Module):
     def __init__(self, spec: UNetSpec, level: int) -> None:
         super().__init__()
         self.coarsening = spec.coarsening
+        self.pieces = spec.coarsening.pieces(level)
         fine, width = spec.width(level - 1), spec.width(level)
         self.down = spec.transfer.build(fine, width, dim=spec.dim)
         self.blocks = spec.blocks(level)
@@ -163,10 +164,10 @@ class CoarserLevel(nn.Module):
             Cell.build(points, cell.quadrature, dtype=cell.weights.dtype, device=cell.weights.device)
             for points in (shared.cell_points, coarse.cell_points)
         )
-        w = self.blocks(self.down(regrouped(v, fine, shared), given, wanted), wanted, coarse)
+        w = self.blocks(self.down(regrouped(v, fine, shared), given, wanted, self.pieces), wanted, coarse)
         if self.coarser is not None and self.after is not None:
             w = self.after(self.coarser(w, coarse, wanted), wanted, coarse)
-        return self.merge(v, regrouped(self.up(w, wanted, given), shared, fine))
+        return self.merge(v, regrouped(self.up(w, wanted, given, self.pieces), shared, fine))
 
 
 class Merge(nn.Module):
