@@ -4,6 +4,9 @@
   mondrian generate path=data/ac                         scale=cpu: a minute or two on two cores
   mondrian generate path=data/ac scale=paper seed=3      the paper's data set
   mondrian generate data=navier_stokes path=data/ns      decaying turbulence, 50 frames a simulation
+  mondrian generate data=kuramoto_sivashinsky path=data/ks
+                                                         chaos on a ring, in one dimension
+  mondrian generate data=allen_cahn3d path=data/cube     Allen-Cahn in three dimensions
   mondrian generate path=data/ac scale=smoke preview=true
                                                          and pictures of a few, in data/ac/preview
 
