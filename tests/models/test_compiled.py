@@ -19,7 +19,8 @@ POSITIONS = (LearnedPosition(degree=2), RelativeBias(), Rotary())
 )
 def test_it_compiles_as_one_graph_for_values_and_gradients(kind, stagger, points):
     torch.compiler.reset()
-    model = small(kind, stagger=stagger, positions=POSITIONS, periodic=kind == "swin")
+    blocks = 1 if kind == "unet" else 2  # of a stage, of which a U-Net has three
+    model = small(kind, stagger=stagger, positions=POSITIONS, periodic=kind == "swin", n_layers=blocks)
     x = torch.randn(2, 2, 4 * points, 6 * points, requires_grad=True)
     expected = model(x)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")(x)

@@ -73,7 +73,7 @@ class SmoothTransferLayer(TransferLayer):
 
     What a finer level computes may jump at its cuts, of which some lie inside a larger subdomain. `across_cuts` takes
     the whole cell for one piece all the same: smoother where a piece has few points, but refining the points of a model
-    converges to first order only.
+    converges to first order only. So it does where blocks are staggered: pieces do not end at the cuts moved to.
 
     Other channels are made by a matrix at each point of the coarser side.
     """
