@@ -43,7 +43,7 @@ from mondrian.surrogate import Scale, SurrogateSpec
 
 # one of each kind, with every argument away from its default
 EXAMPLES = [
-    Grid(extent=(2.0, 0.5), points=(8, 4), periodic=(True, False), origin=(-1.0, 0.25)),
+    Grid(extent=(2.0, 0.5), points=(8, 4), periodic=(True, False), origin=(-1.0, 0.25), ends=(1, 2)),
     Midpoint(),
     EndCorrected(terms=2),
     Integral(hidden=7, tolerance=1e-3),
@@ -71,6 +71,7 @@ EXAMPLES = [
         quadrature=EndCorrected(terms=1),
         grid=Grid(extent=(1.0, 3.0), periodic=(False, True)),
         stagger=True,
+        cell_points=(3, 4),
     ),
     TransformerSpec(in_channels=1, out_channels=1, subdomain_size=(0.25,), grid=Grid(extent=(1.0,)), positions=()),
     Scale(shift=1.0, factor=2.0, log=True),

@@ -64,7 +64,7 @@ def test_to_the_reference_points_of_eight_cells_and_back_is_of_fourth_order(poin
         source = Grid((2.0,), points=(n,))
         inner = source.with_points((8 * math.ceil(n / 8),))
         u = on(source, lambda x: torch.sin(3 * x) + x**2)
-        back = resample(resample(u, source, inner), inner, source, pieces=(8,))
+        back = resample(resample(u, source, inner), inner, source)
         return (back - u).abs().amax().item()
 
     assert error(points) < 1000 * points**-4.0
@@ -147,30 +147,28 @@ def test_of_second_order_it_is_scipys_multilinear_interpolation():
 
 
 CASES = {
-    "finer, walls": (Grid((1.0,), points=(1000,)), Grid((1.0,), points=(1300,)), None),
+    "finer, walls": (Grid((1.0,), points=(1000,)), Grid((1.0,), points=(1300,))),
     "finer, ring": (
         Grid((1.0,), points=(1000,), periodic=(True,)),
         Grid((1.0,), points=(1301,), periodic=(True,), ends=(2,)),
-        None,
     ),
-    "pieces, walls": (Grid((1.0,), points=(1000,)), Grid((1.0,), points=(777,), ends=(2,)), (40,)),
-    "pieces, ring": (Grid((1.0,), points=(1000,), periodic=(True,)), Grid((1.0,), points=(990,)), (250,)),
-    "means, walls": (Grid((1.0,), points=(1000,)), Grid((1.0,), points=(333,)), None),
-    "means, ring": (Grid((1.0,), points=(1000,), periodic=(True,), ends=(1,)), Grid((1.0,), points=(301,)), None),
-    "means of vertices": (Grid((1.0,), points=(1001,), ends=(2,)), Grid((1.0,), points=(417,)), None),
-    "a part": (Grid((1.0,), points=(1000,)), Grid((0.25,), points=(300,), origin=(0.6,), ends=(2,)), None),
+    "coarser, walls": (Grid((1.0,), points=(1000,)), Grid((1.0,), points=(777,), ends=(2,))),
+    "means, walls": (Grid((1.0,), points=(1000,)), Grid((1.0,), points=(333,))),
+    "means, ring": (Grid((1.0,), points=(1000,), periodic=(True,), ends=(1,)), Grid((1.0,), points=(301,))),
+    "means of vertices": (Grid((1.0,), points=(1001,), ends=(2,)), Grid((1.0,), points=(417,))),
+    "a part": (Grid((1.0,), points=(1000,)), Grid((0.25,), points=(300,), origin=(0.6,), ends=(2,))),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("where", ["first", "last"])
-def test_stretches_of_a_long_axis_give_what_the_whole_matrix_gives(case, where):
-    source, target, pieces = CASES[case]
+@pytest.mark.parametrize("order", [1, 4, 6])
+def test_stretches_of_a_long_axis_give_what_the_whole_matrix_gives(case, where, order):
+    source, target = CASES[case]
     u = torch.randn(2, 2, source.points[0], 3) if where == "first" else torch.randn(2, 2, 3, source.points[0])
     wide = [_beside(grid, first=where == "first") for grid in (source, target)]
-    cuts = pieces and ((*pieces, 1) if where == "first" else (1, *pieces))
     u.requires_grad_()
-    fast, plain = (resample(u, *wide, pieces=cuts, plain=plain) for plain in (False, True))
+    fast, plain = (resample(u, *wide, order=order, plain=plain) for plain in (False, True))
     torch.testing.assert_close(fast, plain, rtol=1e-12, atol=1e-12)
     slopes = [torch.autograd.grad(v.sin().sum(), u)[0] for v in (fast, plain)]
     torch.testing.assert_close(*slopes, rtol=1e-12, atol=1e-12)
@@ -185,50 +183,20 @@ def _beside(grid: Grid, *, first: bool) -> Grid:
 def test_long_axes_are_taken_in_stretches(monkeypatch):
     """Or the comparison above compares nothing."""
     monkeypatch.setattr(grid_to_grid, "whole_matrix", None)
-    for source, target, pieces in CASES.values():
-        resample(torch.zeros(1, 1, *source.points), source, target, pieces=pieces)
+    for source, target in CASES.values():
+        resample(torch.zeros(1, 1, *source.points), source, target)
 
 
-def test_functions_on_pieces_keep_their_jumps():
-    source, cuts = Grid((1.0,), points=(20,)), (4,)
-
-    def function(x):
-        return torch.floor(4 * x) ** 2 + (1 + torch.floor(4 * x)) * (x - 0.3) ** 3
-
-    target = Grid((1.0,), points=(36,))
-    torch.testing.assert_close(
-        resample(on(source, function), source, target, pieces=cuts), on(target, function), rtol=0, atol=1e-12
-    )
-    smeared = resample(on(source, function), source, target)
-    assert (smeared - on(target, function)).abs().amax() > 0.5
-
-
-@pytest.mark.parametrize("periodic", [False, True], ids=["walls", "ring"])
-def test_a_point_of_one_piece_depends_on_that_piece_alone_and_one_on_a_cut_on_both(periodic):
-    source = Grid((1.0,), points=(12,), periodic=(periodic,))
-    target = Grid((1.0,), points=(9,), periodic=(periodic,), ends=(2,))  # every other point lies on a cut of four
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_a_point_depends_on_its_nearest_points_alone(order):
+    source, target = Grid((1.0,), points=(12,), periodic=(True,)), Grid((1.0,), points=(17,), periodic=(True,))
     u = torch.randn(1, 1, 12, requires_grad=True)
-    v = resample(u, source, target, pieces=(4,))
-    for point in range(9):
-        slope = torch.autograd.grad(v[0, 0, point], u, retain_graph=True)[0].view(4, 3)
-        touched = set(slope.abs().amax(dim=1).nonzero().flatten().tolist())
-        if point % 2:
-            expected = {point // 2}
-        elif periodic:
-            expected = {(point // 2 - 1) % 4, point // 2 % 4}
-        else:
-            expected = {max(point // 2 - 1, 0), min(point // 2, 3)}
-        assert touched == expected
-        torch.testing.assert_close(slope.sum(dim=1)[sorted(touched)], torch.full((len(touched),), 1 / len(touched)))
-
-
-def test_one_piece_on_a_ring_does_not_wrap():
-    source = Grid((1.0,), points=(8,), periodic=(True,))
-    target = Grid((1.0,), points=(11,), periodic=(True,))
-    u = torch.randn(1, 1, 8)
-    apart = resample(u, source, target, pieces=(1,))
-    torch.testing.assert_close(apart, resample(u, Grid((1.0,), points=(8,)), Grid((1.0,), points=(11,))))
-    assert not torch.allclose(apart, resample(u, source, target))
+    v = resample(u, source, target, order=order)
+    for point, place in enumerate(target.axis(0)):
+        slope = torch.autograd.grad(v[0, 0, point], u, retain_graph=True)[0].flatten()
+        far = (source.axis(0) - place + 0.5) % 1 - 0.5
+        nearest = far.abs().argsort()[:order].sort().values
+        assert torch.equal(slope.nonzero().flatten(), nearest)
 
 
 def test_with_fewer_points_than_the_order_all_are_used():
@@ -236,8 +204,6 @@ def test_with_fewer_points_than_the_order_all_are_used():
     torch.testing.assert_close(resample(on(source, lambda x: 3 * x), source, target), on(target, lambda x: 3 * x))
     single = Grid((1.0, 1.0), points=(1, 1))
     assert resample(torch.full((1, 1, 1, 1), 2.0), single, single.with_points((3, 4))).eq(2).all()
-    pieces = resample(torch.tensor([[[1.0, 5.0]]]), source, Grid((1.0,), points=(4,)), pieces=(2,))
-    assert pieces.flatten().tolist() == [1.0, 1.0, 5.0, 5.0]
 
 
 def test_the_same_points_are_the_same_values():
@@ -295,9 +261,6 @@ def test_autocast_does_not_lower_its_precision():
         ({"target": Grid((0.5,), points=(4,), origin=(-0.1,))}, r"reaches from -0.1"),
         ({"source": Grid((1.0,), points=(9,))}, r"u has shape \(1, 1, 8\); needed \(batch, channel, \*\(9,\)\)"),
         ({"order": 0}, "order=0 must be at least 1"),
-        ({"pieces": (3,)}, r"pieces=\(3,\) must divide the \(8,\) cell-centred points"),
-        ({"pieces": (2, 2)}, r"pieces=\(2, 2\) must divide"),
-        ({"source": Grid((1.0,), points=(8,), ends=(2,)), "pieces": (2,)}, "cell-centred points of the source"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, message):

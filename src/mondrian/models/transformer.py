@@ -169,8 +169,7 @@ class TransformerOperator(OperatorModel):
         decomposition = spec.decompose(box)
         inner, out = decomposition.grid, out_grid or box
         smooth = resample(x, box, inner)
-        # what the cells answer may jump from one to the next: nothing is interpolated across a cut
-        answer = resample(self._on(smooth, decomposition), inner, out, pieces=decomposition.subdomains)
+        answer = resample(self._on(smooth, decomposition), inner, out)
         if self.detail is None:
             return answer
         detail = resample(x - resample(smooth, inner, box), box, out)

@@ -67,7 +67,7 @@ class Predictor:
         x = self.prepared(x, first=first)
         with torch.no_grad():  # not inference mode: the model may keep tensors that training meets later
             if self.applications == 1:
-                if isinstance(self.model, Surrogate):
+                if isinstance(self.model, Surrogate) and self.out_grid is not None:
                     return self.model(x, self.box, self.out_grid)
                 return answer_on(self.model, x, self.box, self.out_grid)
             assert isinstance(self.model, Surrogate)

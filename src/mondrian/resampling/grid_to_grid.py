@@ -22,7 +22,6 @@ def resample(
     target: Grid,
     *,
     order: int = ORDER,
-    pieces: tuple[int, ...] | None = None,
     plain: bool = False,
 ) -> Float[Tensor, "batch channel *points"]:
     r"""Carry a field from the points of `source` to those of `target`, along each axis by itself.
@@ -33,9 +32,8 @@ def resample(
       cell-centred data is kept exactly, block averages come out where the cells divide each other, and the error of
       a mean is of order `order - 1`. Of data at vertices the mean by the trapezoidal rule is kept.
 
-    With `pieces`, which must divide the points of a cell-centred source, the field consists of that many separate
-    functions an axis: nothing is interpolated across a cut, and on a cut stands the mean of both sides. The target must
-    lie within the box of the source on axes that are not periodic; whether its own are is of no interest.
+    The target must lie within the box of the source on axes that are not periodic; whether its own are is of no
+    interest.
 
     `plain` multiplies by one matrix for each axis; otherwise long axes are taken in stretches, at a cost that grows
     with their points.
@@ -47,23 +45,23 @@ def resample(
     >>> resample(x, line, line.with_points((2,)))
     tensor([[[0.2500, 0.7500]]])
     """
-    _check(u, source, target, order, pieces)
+    _check(u, source, target, order)
     changing = [axis for axis in range(source.dim) if not _same(source, target, axis)]
     # what shrinks comes first: the others have less to do
     for axis in sorted(changing, key=lambda axis: target.points[axis] / source.points[axis]):
-        u = _along(u, source, target, axis, order, None if pieces is None else pieces[axis], plain)
+        u = _along(u, source, target, axis, order, plain)
     return u
 
 
 def _along(
-    u: Tensor, source: Grid, target: Grid, axis: int, order: int, pieces: int | None, plain: bool
+    u: Tensor, source: Grid, target: Grid, axis: int, order: int, plain: bool
 ) -> Float[Tensor, "batch channel *space"]:
     here, there, count = AxisPoints.of(source, axis), AxisPoints.of(target, axis), target.points[axis]
     if source.points[axis] > here.count:
         u = _once(u, 2 + axis)
     lead, trail = u.shape[: 2 + axis], u.shape[3 + axis :]
     v = u.reshape(math.prod(lead), here.count, math.prod(trail))
-    settings = (here, there, count, order, pieces, u.dtype, u.device)
+    settings = (here, there, count, order, u.dtype, u.device)
     near = near_points(here, there, order)
     with torch.autocast(u.device.type, enabled=False):  # half precision would lose more than interpolation does
         if plain or here.count * count <= WHOLE or 2 * near > here.count or count <= STRETCH:
@@ -97,7 +95,7 @@ def _same(source: Grid, target: Grid, axis: int) -> bool:
     return all(getattr(source, name)[axis] == getattr(target, name)[axis] for name in names)
 
 
-def _check(u: Tensor, source: Grid, target: Grid, order: int, pieces: tuple[int, ...] | None) -> None:
+def _check(u: Tensor, source: Grid, target: Grid, order: int) -> None:
     if source.dim != target.dim:
         raise ValueError(f"the target has {target.dim} axes, extent={target.extent}; the source has {source.dim}")
     for name, grid in (("source", source), ("target", target)):
@@ -107,10 +105,6 @@ def _check(u: Tensor, source: Grid, target: Grid, order: int, pieces: tuple[int,
         raise ValueError(f"u has shape {tuple(u.shape)}; needed (batch, channel, *{source.points})")
     if order < 1:
         raise ValueError(f"order={order} must be at least 1")
-    if pieces is not None:
-        fits = len(pieces) == source.dim and source.is_cell_centred
-        if not fits or any(k < 1 or n % k for n, k in zip(source.points, pieces, strict=True)):
-            raise ValueError(f"pieces={pieces} must divide the {source.points} cell-centred points of the source")
     for axis, ring in enumerate(source.periodic):
         (start, end), (low, high) = _span(source, axis), _span(target, axis)
         slack = 1e-9 * source.extent[axis]

@@ -22,12 +22,11 @@ def whole_matrix(
     target: AxisPoints,
     count: int,
     order: int,
-    pieces: int | None,
     dtype: torch.dtype,
     device: torch.device,
 ) -> Float[Tensor, "target source"]:
     """All points of the target from all of the source: the plain form."""
-    found = stencil(source, target, count, order, pieces)
+    found = stencil(source, target, count, order)
     return _matrix(found, source.count, wrap=source.ring).to(device, dtype)
 
 
@@ -37,12 +36,11 @@ def stretch_matrices(
     target: AxisPoints,
     count: int,
     order: int,
-    pieces: int | None,
     dtype: torch.dtype,
     device: torch.device,
 ) -> tuple[Int[Tensor, "stretch near"], Float[Tensor, "stretch target near"]]:
     """For each stretch of the target the points of the source that are near, and the matrix from these to those."""
-    found = stencil(source, target, count, order, pieces)
+    found = stencil(source, target, count, order)
     stretches = math.ceil(count / STRETCH)
     missing = stretches * STRETCH - count  # the last point again: what it gives is cut off
     first = torch.cat([found.first, found.first[-1:].expand(missing)]).view(stretches, STRETCH)
@@ -57,7 +55,7 @@ def stretch_matrices(
 def near_points(source: AxisPoints, target: AxisPoints, order: int) -> int:
     """How many points of the source at most take part in a stretch of the target."""
     ratio = target.spacing / source.spacing
-    return math.ceil((STRETCH - 1) * ratio) + math.ceil(ratio) + 3 * order + 2
+    return math.ceil((STRETCH - 1) * ratio) + math.ceil(ratio) + order + 4
 
 
 def _matrix(found: Stencil, columns: int, *, wrap: bool) -> Float[Tensor, "target column"]:

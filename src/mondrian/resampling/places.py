@@ -48,7 +48,7 @@ def places(source: AxisPoints, target: AxisPoints, count: int) -> Float64[Tensor
 
 
 def exact(p: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-    """Places on a multiple of half a spacing but for rounding, put there: it must be certain which points lie on a cut.
+    """Places on a multiple of half a spacing but for rounding, put there: points and cuts that coincide must do so.
 
     >>> exact(torch.tensor([0.1 + 0.2 + 0.2, 0.3], dtype=torch.float64))
     tensor([0.5000, 0.3000], dtype=torch.float64)

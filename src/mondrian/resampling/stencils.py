@@ -23,7 +23,7 @@ class Stencil(NamedTuple):
     weights: Float64[Tensor, "target tap"]
 
 
-def stencil(source: AxisPoints, target: AxisPoints, count: int, order: int, pieces: int | None) -> Stencil:
+def stencil(source: AxisPoints, target: AxisPoints, count: int, order: int) -> Stencil:
     """How each of the first `count` points of the target follows from those of the source.
 
     Cell-centred points at least twice as far apart as the source's stand for the mean over their cell: what lies
@@ -33,34 +33,15 @@ def stencil(source: AxisPoints, target: AxisPoints, count: int, order: int, piec
     width = target.spacing / source.spacing
     if target.centred and width > 2 - 1e-9:
         return _averages(p, width, source, order)
-    if pieces is None:
-        return _interpolation(p, source, order, None)
-    size = source.count // pieces
-    below, above = torch.ceil(p / size) - 1, torch.floor(p / size)
-    if not source.ring:
-        below, above = below.clamp(0, pieces - 1), above.clamp(0, pieces - 1)
-    sides = [_interpolation(p, source, min(order, size), (side.long() * size, size)) for side in (below, above)]
-    return _mean(*sides)
+    return _interpolation(p, source, order)
 
 
-def _interpolation(
-    p: Float64[Tensor, " target"],
-    source: AxisPoints,
-    order: int,
-    piece: tuple[Int[Tensor, " target"], int] | None,
-) -> Stencil:
-    r"""The polynomial through the nearest `order` points, of degree `order - 1`, by Lagrange's formula.
-
-    With fewer points than that through all of them. A `piece` is the first of a number of points, for each target, that
-    alone may be used.
-    """
+def _interpolation(p: Float64[Tensor, " target"], source: AxisPoints, order: int) -> Stencil:
+    """The polynomial through the nearest `order` points, or through all if there are fewer, by Lagrange's formula."""
     q = p - (0.5 if source.centred else 0.0)  # in which the points are whole numbers
     taps = min(order, source.count)
     first = torch.ceil(q - taps / 2).long()
-    if piece is not None:
-        low, size = piece
-        first = torch.minimum(torch.maximum(first, low), low + size - taps)
-    elif not source.ring:
+    if not source.ring:
         first = first.clamp(0, source.count - taps)
     return Stencil(first, lagrange(q - first, taps))
 
@@ -115,12 +96,3 @@ def _shares(
     place = column - first[:, None]
     inside = beyond.gather(1, place.clamp(0, taps - 2)) if taps > 1 else torch.zeros_like(column, dtype=e.dtype)
     return torch.where(place < 0, 1.0, torch.where(place < taps - 1, inside, 0.0))
-
-
-def _mean(one: Stencil, other: Stencil) -> Stencil:
-    """Half of each, as one sum; the second starts at most its length after the first."""
-    taps = one.weights.shape[1]
-    weights = torch.zeros(len(one.first), 2 * taps, dtype=torch.float64, device="cpu")
-    weights[:, :taps] = one.weights / 2
-    place = (other.first - one.first)[:, None] + torch.arange(taps, device="cpu")
-    return Stencil(one.first, weights.scatter_add(1, place, other.weights / 2))
