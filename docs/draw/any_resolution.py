@@ -58,19 +58,17 @@ def there(ax: Axes) -> None:
 
 
 def back(ax: Axes) -> None:
-    """What the cells answer jumps from one to the next, and does so on the way back."""
+    """What the cells answer, which may jump a little from one to the next, at points that were asked for."""
     inner = Grid((1.0,), points=(CELLS * 6,))
     x, u = on(inner)
-    answer = u + 0.35 * torch.tensor([0.0, 1.0, -0.6, 0.4]).repeat_interleave(6)
-    dense = inner.with_points((CELLS * 100,))
-    curve = resample(answer[None, None], inner, dense, pieces=(CELLS,))[0, 0]
-    for part, place in zip(curve.split(100), dense.axis(0).split(100), strict=True):
-        ax.plot(place, part, color=INK, lw=0.8)
+    answer = u + 0.1 * torch.tensor([0.0, 1.0, -0.6, 0.4]).repeat_interleave(6)
+    dense = Grid((1.0,), points=(401,), ends=(2,))
+    ax.plot(dense.axis(0), resample(answer[None, None], inner, dense)[0, 0], color=INK, lw=0.8)
     vertices = Grid((1.0,), points=(21,), ends=(2,))
-    ax.plot(x, answer, "x", ms=6, color=REFERENCE, label="reference points")
-    values = resample(answer[None, None], inner, vertices, pieces=(CELLS,))[0, 0]
-    ax.plot(vertices.axis(0), values, "o", ms=5, mfc="none", color=POINT, label="21 vertices")
-    prepare(ax, "Out: within each cell; on a cut the mean of both sides")
+    ax.plot(x, answer, "x", ms=6, color=REFERENCE, label="6 a cell")
+    values = resample(answer[None, None], inner, vertices)[0, 0]
+    ax.plot(vertices.axis(0), values, "o", ms=5, mfc="none", color=POINT, label="21 vertices, asked for")
+    prepare(ax, "Out: interpolated to the points of the grid, or to others")
 
 
 def fixed(ax: Axes) -> None:
