@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -93,7 +94,7 @@ def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began
         "pushed": [*pushed, "trainer=fsdp"],
         "sharded": ["resume=true", "trainer=fsdp", "max_steps=4"],
         "together": ["resume=true", "trainer=ddp", "max_steps=6"],
-        "asleep": [*noisy, "trainer=ddp"],
+        "asleep": [*noisy, "trainer=ddp", "checkpoint_every=1", "log_every=4"],
     }
     folders = {"sharded": "handed_over", "together": "handed_over"}
     file = tmp_path / "jobs.json"
@@ -112,6 +113,10 @@ def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began
     assert_same(Run.open(tmp_path / "pushed"), run_of("pushed_alone", *pushed))
 
     assert "process 0 of 2 cannot reach the others (trainer.timeout=20 s)" in seen[0]["asleep"]
+    woken = run_of("asleep", "resume=true", "trainer=default").history()["train_loss"]
+    means = alone.history()["train_loss"]
+    means = means[~np.isnan(means)].reshape(2, 4).mean(axis=1)  # the first half of the first one by two processes
+    assert woken[~np.isnan(woken)] == pytest.approx(means, rel=1e-8)
     order = Order(12, seed=0)
     for name, portions in {"ddp": 1, "fsdp": 2}.items():
         taken = [rank[name] for rank in seen]

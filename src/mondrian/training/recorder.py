@@ -20,7 +20,8 @@ class Recorder(Callback):
     def __init__(self, file: HistoryFile, *, batch_size: int, every: int = 10, progress: bool = True) -> None:
         self.file, self.batch_size, self.every, self.progress = file, batch_size, every, progress
         self.seconds = 0.0  # of training and validation, over all sessions of the run
-        self._sum: Any = 0.0
+        self._sum: Any = 0.0  # of the losses of this process since the last row
+        self._sums = [0.0]  # those of all processes, as a checkpoint had them
         self._count = 0
         self._clock = 0.0
         self._training_seconds = 0.0  # since the last row, without validation
@@ -28,6 +29,8 @@ class Recorder(Callback):
         self._shown: dict[str, str] = {}
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        same = len(self._sums) == trainer.world_size
+        self._sum = self._sums[trainer.global_rank] if same else sum(self._sums) / len(self._sums)
         self._clock = time.perf_counter()
         if trainer.is_global_zero:
             self.file.keep(trainer.global_step)
@@ -76,13 +79,20 @@ class Recorder(Callback):
         self._training_seconds += self._lap()
         return {
             "seconds": self.seconds,
-            "sum": float(self._sum),
+            "sum": [float(self._sum)],
             "count": self._count,
             "training_seconds": self._training_seconds,
         }
 
+    def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """The losses since the last row are those of all processes, while the first one writes the checkpoint."""
+        own = torch.as_tensor(self._sum, device=trainer.strategy.root_device)
+        sums = trainer.strategy.all_gather(own).reshape(-1).tolist()
+        checkpoint["callbacks"][self.state_key]["sum"] = sums
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.seconds, self._sum, self._count = state["seconds"], state["sum"], state["count"]
+        self.seconds, self._count = state["seconds"], state["count"]
+        self._sums = state["sum"] if isinstance(state["sum"], list) else [state["sum"]]  # a number in older ones
         self._training_seconds = state["training_seconds"]
 
     def _write_training(self, trainer: Trainer) -> None:
