@@ -11,7 +11,7 @@ from mondrian.models.baselines import ffno
 from mondrian.operators import use_definitions
 from mondrian.resampling import resample
 from mondrian.surrogate import Scale, SurrogateSpec
-from tests.models.cases import ALL_KINDS, OPERATOR, small
+from tests.models.cases import ALL_KINDS, KINDS, OPERATOR, small
 
 pytestmark = pytest.mark.usefixtures("float64")
 every_kind = pytest.mark.parametrize("kind", ALL_KINDS)
@@ -71,7 +71,7 @@ def test_spatial_heads_take_any_resolution():
     assert model(torch.randn(1, 2, 13, 14)).shape == (1, 3, 13, 14)
 
 
-@every_kind
+@pytest.mark.parametrize("kind", KINDS)  # for the orders of a U-Net see its own tests
 @pytest.mark.parametrize("ends", [0, 2], ids=["cells", "vertices"])
 def test_odd_grids_converge_to_the_function_that_even_ones_converge_to(kind, ends):
     model = small(kind, dim=1, relative=True)

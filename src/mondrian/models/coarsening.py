@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from mondrian.decomposition import Decomposition
@@ -18,10 +17,7 @@ class Coarsening(Spec):
         raise NotImplementedError
 
     def divisor(self, level: int, heads: int) -> int:
-        """What must divide the points of a cell along an axis, so that those of `level` can be halved and shared out.
-
-        Each finest subdomain then has a whole number of points on every level, and each of `heads` parts of a cell too.
-        """
+        """What must divide the points of a finest cell along an axis, so that `heads` divide those of `level`."""
         raise NotImplementedError
 
     def pieces(self, level: int) -> int:
@@ -48,7 +44,7 @@ class LargerSubdomains(Coarsening):
         return tuple(count // 2 for count in counts)
 
     def divisor(self, level: int, heads: int) -> int:
-        return math.lcm(self.pieces(level), heads)
+        return heads
 
     def pieces(self, level: int) -> int:
         return int(2**level)

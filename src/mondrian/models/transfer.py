@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +43,7 @@ class TransferLayer(nn.Module):
 class SmoothTransfer(Transfer):
     """Down by means over pairs of points, up by the polynomials with these means, of an odd `order`. Nothing learned.
 
-    Nothing is interpolated across a cut of a finer level, unless `across_cuts`.
+    With `across_cuts=False` nothing is interpolated across a cut of a finer level, as far as its points allow.
 
     >>> layer = SmoothTransfer().build(1, 1, dim=1)
     >>> from mondrian import Midpoint
@@ -52,7 +53,7 @@ class SmoothTransfer(Transfer):
     """
 
     order: int = 3
-    across_cuts: bool = False
+    across_cuts: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,14 +67,14 @@ class SmoothTransfer(Transfer):
 class SmoothTransferLayer(TransferLayer):
     r"""Down: $w_j = \tfrac12 (v_{2j} + v_{2j+1})$ along each axis. Up: $v_k = 2 \int_{k/2}^{(k+1)/2} p(s)\, ds$.
 
-    $p$ is the polynomial of degree `order - 1` whose means over the nearest `order` points of the same piece (all of
-    them, if there are fewer) are the given values. So the mean over a piece is kept exactly both ways, down after up is
-    the identity, and up after down is it on polynomials of that degree; on smooth functions to that order. `order=1`
-    repeats each value.
+    $p$ is the polynomial of degree `order - 1` whose means over the nearest `order` points (all of them, if there are
+    fewer) are the given values. So the mean over a cell is kept exactly both ways, down after up is the identity, and
+    up after down is it on polynomials of that degree; on smooth functions to that order. `order=1` repeats each value.
 
-    What a finer level computes may jump at its cuts, of which some lie inside a larger subdomain. `across_cuts` takes
-    the whole cell for one piece all the same: smoother where a piece has few points, but refining the points of a model
-    converges to first order only. So it does where blocks are staggered: pieces do not end at the cuts moved to.
+    What a finer level computes may jump at its cuts, of which some lie inside a larger subdomain. Interpolating across
+    them, refining the points of a model converges to first order only. Without `across_cuts` the points used are those
+    of the same piece of the cell, which costs smoothness where these are few. Blocks that are staggered make jumps
+    inside the pieces too.
 
     Other channels are made by a matrix at each point of the coarser side.
     """
@@ -87,13 +88,14 @@ class SmoothTransferLayer(TransferLayer):
     def forward(
         self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell, pieces: int = 1
     ) -> Float[Tensor, "batch cell channel_out wanted"]:
-        parts = 1 if self.spec.across_cuts else pieces
-        if any(n % parts for n in (*given.points, *wanted.points)):
-            raise ValueError(f"pieces={pieces} must divide the {given.points} and {wanted.points} points of a cell")
         if given.points == tuple(2 * n for n in wanted.points):
             return self._mixed(self._sampled(v, given, [mean_matrix(n, v.dtype, v.device) for n in wanted.points]))
         if wanted.points == tuple(2 * n for n in given.points):
-            matrices = [refinement_matrix(n, self.spec.order, parts, v.dtype, v.device) for n in given.points]
+            parts = [1 if self.spec.across_cuts else math.gcd(pieces, n) for n in given.points]
+            matrices = [
+                refinement_matrix(n, self.spec.order, k, v.dtype, v.device)
+                for n, k in zip(given.points, parts, strict=True)
+            ]
             return self._sampled(self._mixed(v), given, matrices)
         raise ValueError(f"from {given.points} points of a cell to {wanted.points}; needed half or twice as many")
 
