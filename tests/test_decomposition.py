@@ -354,3 +354,8 @@ def test_offsets_on_a_ring_depend_on_the_difference_of_the_cells_only() -> None:
 def test_the_lattice_of_a_decomposition_takes_its_rings_from_the_grid() -> None:
     grid = Grid(extent=(1.0, 2.0), points=(4, 9), periodic=(False, True))
     assert Decomposition(grid, (2, 3)).lattice == Lattice((2, 3), (False, True))
+
+
+def test_points_at_vertices_are_not_cut():
+    with pytest.raises(ValueError, match=r"grid has ends=\(2,\); needed cell-centred points"):
+        Decomposition(Grid(extent=(1.0,), points=(8,), ends=(2,)), (2,))

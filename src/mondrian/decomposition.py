@@ -90,6 +90,8 @@ class Decomposition:
         if any(isinstance(count, bool | float) or count < 1 for count in self.subdomains):
             raise ValueError(f"subdomains={self.subdomains} must hold whole numbers of at least 1")
         self.grid.spacing  # noqa: B018 -- a grid without points says so here
+        if not self.grid.is_cell_centred:
+            raise ValueError(f"grid has ends={self.grid.ends}; needed cell-centred points, see mondrian.resampling")
         if any(n % count for n, count in zip(self.grid.points, self.subdomains, strict=True)):
             raise ValueError(
                 f"subdomains={self.subdomains} do not divide the points={self.grid.points} of the grid; "
