@@ -104,12 +104,13 @@ def test_refinement_gives_the_means_of_the_polynomial_that_has_the_given_means(o
 
 def test_pieces_are_refined_as_if_each_was_a_cell_of_its_own():
     (fine, coarse), (fine_piece, coarse_piece) = cells((6,)), cells((2,))
-    layer = SmoothTransfer(across_cuts=False).build(1, 1, dim=1)
+    layer = SmoothTransfer().build(1, 1, dim=1)
     w = torch.randn(1, 1, 1, 6)
     whole, apart = layer(w, coarse, fine, 3), layer(w.view(1, 3, 1, 2), coarse_piece, fine_piece)
     torch.testing.assert_close(whole.flatten(), apart.flatten())
     torch.testing.assert_close(layer(w, coarse, fine, 4), layer(w, coarse, fine, 2))  # as far as the points allow
-    torch.testing.assert_close(SmoothTransfer().build(1, 1, dim=1)(w, coarse, fine, 3), layer(w, coarse, fine))
+    across = SmoothTransfer(across_cuts=True).build(1, 1, dim=1)
+    torch.testing.assert_close(across(w, coarse, fine, 3), layer(w, coarse, fine))
 
 
 def test_first_order_repeats_each_value():

@@ -43,7 +43,7 @@ class TransferLayer(nn.Module):
 class SmoothTransfer(Transfer):
     """Down by means over pairs of points, up by the polynomials with these means, of an odd `order`. Nothing learned.
 
-    With `across_cuts=False` nothing is interpolated across a cut of a finer level, as far as its points allow.
+    Nothing is interpolated across a cut of a finer level, as far as its points allow, unless `across_cuts`.
 
     >>> layer = SmoothTransfer().build(1, 1, dim=1)
     >>> from mondrian import Midpoint
@@ -53,7 +53,7 @@ class SmoothTransfer(Transfer):
     """
 
     order: int = 3
-    across_cuts: bool = True
+    across_cuts: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,14 +67,14 @@ class SmoothTransfer(Transfer):
 class SmoothTransferLayer(TransferLayer):
     r"""Down: $w_j = \tfrac12 (v_{2j} + v_{2j+1})$ along each axis. Up: $v_k = 2 \int_{k/2}^{(k+1)/2} p(s)\, ds$.
 
-    $p$ is the polynomial of degree `order - 1` whose means over the nearest `order` points (all of them, if there are
-    fewer) are the given values. So the mean over a cell is kept exactly both ways, down after up is the identity, and
-    up after down is it on polynomials of that degree; on smooth functions to that order. `order=1` repeats each value.
+    $p$ is the polynomial of degree `order - 1` whose means over the nearest `order` points of the same piece (all of
+    them, if there are fewer) are the given values. So the mean over a piece is kept exactly both ways, down after up is
+    the identity, and up after down is it on polynomials of that degree; on smooth functions to that order. `order=1`
+    repeats each value.
 
-    What a finer level computes may jump at its cuts, of which some lie inside a larger subdomain. Interpolating across
-    them, refining the points of a model converges to first order only. Without `across_cuts` the points used are those
-    of the same piece of the cell, which costs smoothness where these are few. Blocks that are staggered make jumps
-    inside the pieces too.
+    What a finer level computes may jump at its cuts, of which some lie inside a larger subdomain. `across_cuts` takes
+    the whole cell for one piece all the same: smoother where a piece has few points, but refining the points of a model
+    converges to first order only. So it does where staggered blocks make jumps inside the pieces.
 
     Other channels are made by a matrix at each point of the coarser side.
     """
