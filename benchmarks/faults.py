@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import os
 import random
 import signal
@@ -86,24 +87,30 @@ def measure(folder: Path, strategy: str, kills: int, draw: random.Random) -> tup
     if process.wait(PATIENCE) != 0:
         raise RuntimeError((folder / "whole.log").read_text())
     alone = time.perf_counter() - began
-    outcomes = []
-    for number in tqdm(range(kills), desc=f"killing under {strategy}"):
-        run = Run(folder / f"killed_{number}")
-        outcomes.append(disturb(words, run, whole, rank=draw.randrange(2), after=draw.uniform(0.0, alone)))
+    outcomes: list[Outcome] = []
+    numbers = itertools.count()
+    with tqdm(total=kills, desc=f"killing under {strategy}") as bar:
+        while len(outcomes) < kills:
+            run = Run(folder / f"killed_{next(numbers)}")
+            outcome = disturb(words, run, whole, rank=draw.randrange(2), after=draw.uniform(0.0, alone))
+            if outcome is not None:
+                outcomes.append(outcome)
+                bar.update()
     return alone, outcomes
 
 
-def disturb(words: list[str], run: Run, whole: Run, *, rank: int, after: float) -> Outcome:
-    """Kill a rank some time after the start, or as soon after that as it exists."""
+def disturb(words: list[str], run: Run, whole: Run, *, rank: int, after: float) -> Outcome | None:
+    """Kill a rank some time after the start, or as soon after that as it exists; None if the run ended before."""
     began = time.perf_counter()
     process = start(words, run)
     time.sleep(after)
     while process.poll() is None and rank not in (found := workers(process.pid)):
         time.sleep(0.01)
+    if process.poll() is not None:
+        return None
     step = last_step(run)
     seconds = time.perf_counter() - began
-    if process.poll() is None:
-        os.kill(found[rank], signal.SIGKILL)
+    os.kill(found[rank], signal.SIGKILL)
     try:
         ended = process.wait(PATIENCE) == 0
     except subprocess.TimeoutExpired:
