@@ -87,7 +87,7 @@ class League:
         common = [f"scale={self.scale}", f"data.path={self.data}", f"batch_size={self.batch_size}"]
         return [*entrant.words(self.problem), *common, *self.config.words, *width, *entrant.own]
 
-    def steps(self, samples: float) -> int:
+    def steps(self, samples: int | float) -> int:
         """Steps of the optimiser in which so many samples are seen."""
         return max(1, round(samples / self.batch_size))
 
