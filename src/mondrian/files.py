@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from pathlib import Path
+from typing import Any
 
 
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
@@ -23,6 +25,11 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
     finally:
         if partial.parent.is_dir():
             partial.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Put `content` at `path` as JSON, all of it or none."""
+    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
 def remove_partial(path: Path) -> None:

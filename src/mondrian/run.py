@@ -21,7 +21,7 @@ import numpy as np
 
 from mondrian.artefact import from_pretrained
 from mondrian.data.splits import Splits
-from mondrian.files import write_atomically
+from mondrian.files import write_json
 from mondrian.history import HistoryFile
 from mondrian.spec import Spec
 from mondrian.surrogate import Surrogate
@@ -100,4 +100,4 @@ class Run:
 
     def write(self, facts: dict[str, Any]) -> None:
         """Write `run.json`."""
-        write_atomically(self.record, (json.dumps(facts, indent=2) + "\n").encode())
+        write_json(self.record, facts)

@@ -1,6 +1,7 @@
 """The same budget for all: parameters within a factor of two, and speeds that mean something."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from hydra.utils import instantiate
 
 from mondrian.league.results import Score
 from mondrian.league.settings import read
-from mondrian.league.speeds import step_seconds
+from mondrian.league.speeds import clock_of, step_seconds
 from mondrian.training.settings import configure
 
 
@@ -25,22 +26,31 @@ def test_parameters_are_within_a_factor_of_two(problem: str, part: str) -> None:
     assert max(counts.values()) <= 2 * min(counts.values()), counts
 
 
-def test_speeds_are_those_of_the_work() -> None:
-    def busy(loops: int) -> None:
-        for _ in range(loops):
-            sum(range(1000))
+def test_speeds_are_medians_of_steps_in_turn_without_the_first_round() -> None:
+    now, order = [0.0], []
 
-    seconds = step_seconds({"short": lambda: busy(1000), "long": lambda: busy(4000)}, threads=1)
-    assert 2.5 < seconds["long"] / seconds["short"] < 6  # four in truth
+    def step(name: str, *durations: float) -> Callable[[], None]:
+        left = iter(durations)
+
+        def run() -> None:
+            order.append(name)
+            now[0] += next(left)
+
+        return run
+
+    steps = {"a": step("a", 90, 1, 50, 3), "b": step("b", 90, 8, 7, 0)}
+    assert step_seconds(steps, lambda: now[0], threads=1, rounds=3) == {"a": 3, "b": 7}
+    assert "".join(order) == "abababab"
 
 
-def test_on_one_thread_waiting_for_others_does_not_count() -> None:
-    assert step_seconds({"waits": lambda: time.sleep(0.05)}, threads=1, rounds=2)["waits"] < 0.02
+def test_on_one_thread_it_is_the_processors_time_that_counts() -> None:
+    assert clock_of(1) is (time.perf_counter if torch.cuda.is_available() else time.process_time)
+    assert clock_of(2) is time.perf_counter
 
 
 def test_measuring_leaves_the_threads_as_they_were() -> None:
     former = torch.get_num_threads()
-    step_seconds({"nothing": lambda: None}, threads=3, rounds=1)
+    step_seconds({"nothing": lambda: None}, time.perf_counter, threads=3, rounds=1)
     assert torch.get_num_threads() == former
 
 

@@ -25,7 +25,7 @@ no correlation. A resolution that the model cannot take is left out, with a line
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +119,7 @@ def subject(folder: Path, settings: Settings) -> Subject:
     trained = Run.open(folder)
     splits = trained.data()
     if settings.path is not None:
-        # The resolution and the number of simulations to train with were chosen for the run's own data.
-        files = replace(splits.files, path=settings.path)
-        splits = replace(splits, files=files, points=(), simulations=None)
+        splits = splits.of_other_data(settings.path)
     out = trained.evaluation if settings.out is None else Path(settings.out)
     return Subject(trained.name, trained.surrogate(), splits, out)
 

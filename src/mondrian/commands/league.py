@@ -3,7 +3,7 @@
   mondrian league allen_cahn                             twelve models, scale=cpu: some hours on two cores
   mondrian league navier_stokes entrants=[fno,vit_mo]    some of them; the others may follow in the same folder
   mondrian league allen_cahn part=ablation               the seven operators under ViT and Swin
-  mondrian league allen_cahn scale=smoke                 seconds: to see that everything works
+  mondrian league allen_cahn scale=smoke                 minutes: to see that everything works
   mondrian league allen_cahn scale=paper                 the paper's protocol, for a GPU
 
 Every entrant has the same data, splits, normalisation and grid of learning rates (each is tried on a few samples, the

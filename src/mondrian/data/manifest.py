@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mondrian.data.store import stored_checksum
-from mondrian.files import write_atomically
+from mondrian.files import write_json
 from mondrian.spec import Spec
 
 FILE = "manifest.json"
@@ -99,7 +99,7 @@ class Manifest:
             **self.arguments(),
             "checksums": dict(sorted(self.checksums.items())),
         }
-        write_atomically(folder / FILE, (json.dumps(content, indent=2) + "\n").encode())
+        write_json(folder / FILE, content)
 
     @staticmethod
     def load(folder: Path) -> Manifest:

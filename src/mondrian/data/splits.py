@@ -43,6 +43,10 @@ class Splits(Spec):
         if self.simulations is not None and self.simulations < 1:
             raise ValueError(f"simulations={self.simulations} must be at least 1")
 
+    def of_other_data(self, path: str) -> Splits:
+        """The same samples of the data at `path`: resolution and number to train with were chosen for this one."""
+        return replace(self, files=replace(self.files, path=path), points=(), simulations=None)
+
     def resolutions(self, split: str) -> tuple[tuple[int, ...], ...]:
         """Points of the grids that a part is stored at, coarsest first; needs no field to be read."""
         root = Path(self.files.path)

@@ -88,9 +88,10 @@ def draw_curves(rows: Sequence[Row]) -> Figure:
     """The validation error in training, against samples seen and against time."""
     figure = new_figure(9.6, 4.4)
     panels = figure.subplots(1, 2, sharey=True)
+    styles = looks(rows)
     for row in rows:
         curve = Curve.of(row.jobs[0].run)
-        style = looks(rows)[row.entrant.name]
+        style = styles[row.entrant.name]
         panels[0].plot(curve.samples, curve.mae, label=row.entrant.label, **style)
         panels[1].plot(curve.samples / row.speed / 60, curve.mae, **style)
     for ax, label in zip(panels, ("training samples seen", "minutes of training"), strict=True):
@@ -110,13 +111,14 @@ def draw_rollouts(rows: Sequence[Row]) -> Figure | None:
         return None
     figure = new_figure(8.2, 4.6)
     ax: Axes = figure.subplots()
+    styles = looks(rows)
     for row, evaluation in found:
         rollout = min(evaluation.rollout, key=lambda entry: abs(np.prod(entry.points) - _points(row)))
         ax.plot(
             rollout.times,
             [value.mean for value in rollout.relative_l2],
             label=row.entrant.label,
-            **looks(rows)[row.entrant.name],
+            **styles[row.entrant.name],
         )
     ax.set_xlabel("time")
     ax.set_ylabel("relative L2 error")
@@ -133,13 +135,14 @@ def draw_spectra(rows: Sequence[Row]) -> Figure:
     rolled = any(evaluation.rollout for _, evaluation in found)
     figure = new_figure(9.6 if rolled else 6.4, 4.4)
     panels = figure.subplots(1, 2 if rolled else 1, squeeze=False, sharey=True)[0]
+    styles = looks(rows)
     for row, evaluation in found:
         groups: list[Sequence[OneStep | Trajectories]] = [evaluation.one_step, evaluation.rollout]
         for ax, group in zip(panels, groups, strict=False):
             spectrum = min(group, key=lambda entry: abs(np.prod(entry.points) - _points(row))).spectrum
             k = np.array(spectrum.wavenumber)
             ratio = np.array(spectrum.error) / np.array(spectrum.truth)
-            ax.plot(k[k > 0], ratio[k > 0], label=row.entrant.label, **looks(rows)[row.entrant.name])
+            ax.plot(k[k > 0], ratio[k > 0], label=row.entrant.label, **styles[row.entrant.name])
     for ax, title in zip(panels, ("one application", "end of the rollout"), strict=False):
         ax.set_title(title, loc="left")
         ax.set_xscale("log")

@@ -10,14 +10,13 @@ import json
 import shutil
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mondrian.evaluation import evaluate
-from mondrian.files import write_atomically
+from mondrian.files import write_json
 from mondrian.league.plan import OUTCOME
 from mondrian.process import keep_large_blocks
 from mondrian.run import Run
@@ -59,14 +58,13 @@ def _evaluate(run: Run, task: dict[str, Any]) -> None:
     surrogate, splits = run.surrogate(), run.data()
     folders = {run.evaluation: splits}
     if task["native"] is not None:
-        files = replace(splits.files, path=task["native"])
-        folders[run.folder / NATIVE] = replace(splits, files=files, points=(), simulations=None)
+        folders[run.folder / NATIVE] = splits.of_other_data(task["native"])
     for folder, data in folders.items():
         evaluate(surrogate, data, horizon=task["horizon"], name=run.name).save(folder)
 
 
 def _end(folder: Path, outcome: dict[str, Any]) -> None:
-    write_atomically(folder / OUTCOME, (json.dumps(outcome, indent=2) + "\n").encode())
+    write_json(folder / OUTCOME, outcome)
 
 
 if __name__ == "__main__":

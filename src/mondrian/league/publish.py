@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mondrian.files import write_atomically
+from mondrian.files import write_atomically, write_json
 from mondrian.league.figures import pictures
 from mondrian.league.plan import Plan
 from mondrian.league.results import collect
-from mondrian.league.tables import csv_text, json_text, markdown
+from mondrian.league.tables import csv_text, facts, markdown
 
 
 def publish(plan: Plan) -> list[Path]:
@@ -19,9 +19,9 @@ def publish(plan: Plan) -> list[Path]:
     content = {
         folder / "results.md": markdown(plan, rows, list(drawn)).encode(),
         folder / "results.csv": csv_text(rows).encode(),
-        folder / "results.json": json_text(plan, rows).encode(),
         **{folder / f"{name}.png": png for name, png in drawn.items()},
     }
     for path, data in content.items():
         write_atomically(path, data)
-    return list(content)
+    write_json(folder / "results.json", facts(plan, rows))
+    return [*content, folder / "results.json"]

@@ -7,7 +7,6 @@ started again, it waits for what a process of before is still at, and so do two 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from mondrian.files import write_atomically
+from mondrian.files import write_json
 from mondrian.league.job import TASK
 from mondrian.league.plan import Job, Plan
 from mondrian.league.settings import TUNING
@@ -123,7 +122,7 @@ def _process(plan: Plan, job: Job, lock: int) -> subprocess.Popen[bytes]:
         "horizon": plan.league.config.horizon,
     }
     file = job.folder / TASK
-    write_atomically(file, (json.dumps(task, indent=2) + "\n").encode())
+    write_json(file, task)
     threads = {name: str(plan.league.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     with open(job.folder / LOG, "ab") as log:
         return subprocess.Popen(

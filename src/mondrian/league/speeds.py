@@ -12,13 +12,12 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import torch
 from torch import nn
 from tqdm import tqdm
 
-from mondrian.files import write_atomically
+from mondrian.files import write_json
 from mondrian.grid import Grid
 from mondrian.league.settings import League
 from mondrian.training.data import OperatorData
@@ -38,18 +37,26 @@ def speeds(league: League, *, progress: bool = False) -> dict[str, float]:
             splits_of(configure(league.words(missing[0])), progress=progress), batch_size=1, max_steps=1
         )
         steps = {entrant.name: _step(league, league.words(entrant), data) for entrant in missing}
-        seconds = step_seconds(steps, threads=league.threads, progress=progress)
+        seconds = step_seconds(steps, clock_of(league.threads), threads=league.threads, progress=progress)
         known |= {name: league.batch_size / passed for name, passed in seconds.items()}
-        write_atomically(file, (json.dumps(known, indent=2) + "\n").encode())
+        write_json(file, known)
     return known
 
 
+def clock_of(threads: int) -> Callable[[], float]:
+    """The processor's time on one thread of a processor, that of the clock otherwise."""
+    return time.process_time if threads == 1 and not torch.cuda.is_available() else time.perf_counter
+
+
 def step_seconds(
-    steps: Mapping[str, Callable[[], None]], *, threads: int, rounds: int = ROUNDS, progress: bool = False
+    steps: Mapping[str, Callable[[], None]],
+    clock: Callable[[], float],
+    *,
+    threads: int,
+    rounds: int = ROUNDS,
+    progress: bool = False,
 ) -> dict[str, float]:
     """The median duration of each of some functions, run in turn; a first round is not counted."""
-    cuda = torch.cuda.is_available()
-    clock = time.process_time if threads == 1 and not cuda else time.perf_counter
     found: dict[str, list[float]] = {name: [] for name in steps}
     former = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -59,7 +66,7 @@ def step_seconds(
             for name, step in steps.items():
                 began = clock()
                 step()
-                if cuda:
+                if torch.cuda.is_available():
                     torch.cuda.synchronize()
                 if number:
                     found[name].append(clock() - began)
@@ -91,9 +98,3 @@ def training_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor, grid: Grid
         optimiser.step()
 
     return step
-
-
-def load_speeds(folder: Path) -> dict[str, float]:
-    """The speeds that were measured."""
-    found: dict[str, float] = json.loads((folder / "speeds.json").read_text())
-    return found

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from omegaconf import OmegaConf
 from mondrian.league.plan import Plan
 from mondrian.league.results import Row
 from mondrian.league.settings import SAMPLES, TIME
+from mondrian.training.record import versions
 
 TITLES = {SAMPLES: "The same samples", TIME: "The same time"}
 COLUMNS = (
@@ -91,20 +90,18 @@ def csv_text(rows: Rows) -> str:
     return text.getvalue()
 
 
-def json_text(plan: Plan, rows: Rows) -> str:
-    """Everything, with what made it."""
-    content: dict[str, Any] = {
+def facts(plan: Plan, rows: Rows) -> dict[str, Any]:
+    """Everything, with what made it: the content of `results.json`."""
+    return {
         "problem": plan.league.problem,
         "part": plan.league.part,
         "scale": plan.league.scale,
         "command": command(plan),
         "settings": OmegaConf.to_container(plan.league.config, resolve=True),
-        "versions": {name: version(name) for name in ("mondrian", "torch", "lightning", "numpy")}
-        | {"python": platform.python_version()},
+        "versions": versions(),
         "machine": machine(),
         "rows": [row.to_json() for found in rows.values() for row in found],
     }
-    return json.dumps(content, indent=2) + "\n"
 
 
 def command(plan: Plan) -> str:

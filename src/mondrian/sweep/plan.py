@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from mondrian.files import write_atomically
+from mondrian.files import write_json
 from mondrian.training.record import joined
 from mondrian.training.settings import check_setting, configure, default_folder
 
@@ -82,7 +82,7 @@ class Plan:
                     "the same words go on with it, run=... starts another"
                 )
         content = asdict(self) | {"folder": str(self.folder)}
-        write_atomically(file, (json.dumps(content, indent=2) + "\n").encode())
+        write_json(file, content)
 
     @classmethod
     def load(cls, folder: Path) -> Plan:

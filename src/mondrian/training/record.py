@@ -27,13 +27,18 @@ def facts_of(config: DictConfig, words: Sequence[str], splits: Splits, surrogate
         "name": str(config.run).removeprefix("runs/"),
         "words": [word for word in words if not word.startswith("resume=")],
         "parameters": sum(parameter.numel() for parameter in surrogate.parameters()),
-        "versions": {name: version(name) for name in ("mondrian", "torch", "lightning", "numpy")}
-        | {"python": platform.python_version()},
+        "versions": versions(),
         "machine": {"processor": platform.machine(), "cores": len(os.sched_getaffinity(0))},
         "data": splits.to_json(),
         "surrogate": surrogate.spec.to_json(),
         "config": OmegaConf.to_container(config, resolve=True),
     }
+
+
+def versions() -> dict[str, str]:
+    """What the numbers of a run may depend on."""
+    packages = {name: version(name) for name in ("mondrian", "torch", "lightning", "numpy")}
+    return packages | {"python": platform.python_version()}
 
 
 def joined(former: Sequence[str], words: Sequence[str]) -> list[str]:
