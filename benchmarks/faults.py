@@ -5,7 +5,7 @@
 A small training on two gloo processes under `torchrun --max-restarts=1` is run undisturbed; then again and again,
 each time with one rank killed after a random part of the undisturbed run's time, imports and set-up included. A run
 counts if it ends by itself with the same checkpoint and best model, bit for bit, and with the same losses.
-`--write` puts the tables into benchmarks/results/faults.md.
+`--write` puts the table of each strategy into benchmarks/results/faults.md, a row as soon as it is known.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ import torch
 from tqdm import tqdm
 
 from benchmarks.measure import table
+from benchmarks.sections import store
 from mondrian import Grid
 from mondrian.data import AllenCahn
 from mondrian.data.generate import generate, plan
@@ -40,13 +42,14 @@ WORDS = (
     "augment=[rotations]", "noise=0.01", "trainer.accelerator=cpu", "trainer.timeout=300", "resume=true",
 )  # fmt: skip
 PATIENCE = 900.0  # on a machine with nothing else to do a run takes some fifteen seconds
-HEAD = """# Faults
+STRATEGIES = ("ddp", "fsdp")
+RESULTS = Path(__file__).parent / "results" / "faults.md"
+HEADING = """# Faults
 
-Two gloo processes on two cores, `torchrun --standalone --max-restarts=1 -m mondrian train ... resume=true`; one rank
-killed by SIGKILL after a random part of the time that the undisturbed run takes. The end is the same if checkpoint and
-best model are equal bit for bit, and all logged losses. The step is that of the last row of the history when the rank
-was killed.
-"""
+`python -m benchmarks.faults --write`: two gloo processes under `torchrun --standalone --max-restarts=1 -m mondrian
+train ... resume=true`, one rank killed by SIGKILL after a random part of the time that the undisturbed run takes. The
+end is the same if checkpoint and best model are equal bit for bit, and all logged losses. The step is that of the last
+row of the history when the rank was killed."""
 
 
 @dataclass(frozen=True)
@@ -62,30 +65,29 @@ class Outcome:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--strategy", choices=("ddp", "fsdp"), action="append")
+    parser.add_argument("--strategy", choices=STRATEGIES, action="append")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/faults.md")
     arguments = parser.parse_args()
-    parts = []
-    for strategy in arguments.strategy or ("ddp", "fsdp"):
+    for strategy in arguments.strategy or STRATEGIES:
+        text = ""
         with tempfile.TemporaryDirectory() as name:
-            alone, outcomes = measure(Path(name), strategy, arguments.kills, random.Random(arguments.seed))
-        parts.append(section(strategy, alone, outcomes))
-        print(parts[-1])
-    if arguments.write:
-        closing = "`python -m benchmarks.faults --write` makes this table."
-        (Path(__file__).parent / "results" / "faults.md").write_text("\n".join([HEAD, *parts, closing]) + "\n")
+            for text in measure(Path(name), strategy, arguments.kills, random.Random(arguments.seed)):
+                if arguments.write:
+                    store(strategy, text, STRATEGIES, RESULTS, HEADING)
+        print(f"## {strategy}\n\n{text}\n", flush=True)
 
 
-def measure(folder: Path, strategy: str, kills: int, draw: random.Random) -> tuple[float, list[Outcome]]:
+def measure(folder: Path, strategy: str, kills: int, draw: random.Random) -> Iterator[str]:
+    """The table of what was seen, after each kill."""
     data = simulate(folder / "data")
     words = [*WORDS, f"data.path={data}", f"trainer={strategy}"]
     began = time.perf_counter()
     whole = Run(folder / "whole")
     process = start(words, whole)
     if process.wait(PATIENCE) != 0:
-        raise RuntimeError((folder / "whole.log").read_text())
+        raise RuntimeError(log_of(whole).read_text())
     alone = time.perf_counter() - began
     outcomes: list[Outcome] = []
     numbers = itertools.count()
@@ -93,10 +95,13 @@ def measure(folder: Path, strategy: str, kills: int, draw: random.Random) -> tup
         while len(outcomes) < kills:
             run = Run(folder / f"killed_{next(numbers)}")
             outcome = disturb(words, run, whole, rank=draw.randrange(2), after=draw.uniform(0.0, alone))
-            if outcome is not None:
-                outcomes.append(outcome)
-                bar.update()
-    return alone, outcomes
+            if outcome is None:
+                continue
+            if not outcome.same:
+                bar.write(f"{outcome}\n{log_of(run).read_text()}")
+            outcomes.append(outcome)
+            bar.update()
+            yield summary(alone, outcomes)
 
 
 def disturb(words: list[str], run: Run, whole: Run, *, rank: int, after: float) -> Outcome | None:
@@ -123,13 +128,17 @@ def start(words: list[str], run: Run) -> subprocess.Popen[bytes]:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
     command = [*launcher, "-m", "mondrian", "train", *words, f"run={run.folder}"]
-    with open(run.folder.with_suffix(".log"), "wb") as log:
+    with open(log_of(run), "wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+
+
+def log_of(run: Run) -> Path:
+    return run.folder.with_suffix(".log")
 
 
 def workers(agent: int) -> dict[int, int]:
     """The process of each rank that torchrun has started."""
-    found = {}
+    found: dict[int, int] = {}
     for child in Path(f"/proc/{agent}/task/{agent}/children").read_text().split():
         with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
             variables = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
@@ -164,14 +173,14 @@ def simulate(folder: Path) -> Path:
     return folder
 
 
-def section(strategy: str, alone: float, outcomes: list[Outcome]) -> str:
+def summary(alone: float, outcomes: list[Outcome]) -> str:
     rows = [
         [str(number + 1), str(o.rank), f"{o.seconds:.1f}", str(o.step), f"{o.taken:.1f}", "yes" if o.same else "NO"]
         for number, o in enumerate(outcomes)
     ]
     good = sum(o.same for o in outcomes)
-    head = f"## trainer={strategy}: {good} of {len(outcomes)} the same\n\nUndisturbed: {alone:.1f} s.\n\n"
-    return head + table(["kill", "rank", "after s", "at step", "whole run s", "same end"], rows) + "\n"
+    head = f"{good} of {len(outcomes)} kills end the same. Undisturbed: {alone:.1f} s.\n\n"
+    return head + table(["kill", "rank", "after s", "at step", "whole run s", "same end"], rows)
 
 
 if __name__ == "__main__":
