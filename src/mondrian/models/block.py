@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.attention import AttentionSpec, FunctionAttention, Position
 from mondrian.decomposition import Lattice
+from mondrian.models.norm import NORMS
 from mondrian.operators import OperatorSpec
 from mondrian.quadrature import Cell
 from mondrian.strip import Slab, Subdomains
 
-GROUPS = 8
-
-
-class CellNorm(nn.GroupNorm):
-    """Group normalisation with statistics of each cell: over the channels of a group and the points of the cell."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__(math.gcd(GROUPS, channels), channels)
-
-    def forward(self, v: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch cell channel point"]:
-        return super().forward(v.flatten(0, 1)).view(v.shape)
-
 
 class Block(nn.Module):
-    r"""Attention and feed-forward, each on the normalised function and added to it: $v + A(Nv)$, then $v + F(Nv)$."""
+    r"""Attention and feed-forward, each on the normalised function and added to it: $v + A(Nv)$, then $v + F(Nv)$.
+
+    With `branch_scale` what is added is scaled by a learned number a channel, which begins with this value.
+    """
 
     def __init__(
         self,
@@ -38,18 +30,30 @@ class Block(nn.Module):
         *,
         dim: int,
         positions: tuple[Position, ...],
+        norm: str = "cell",
+        branch_scale: float | None = None,
     ) -> None:
         super().__init__()
-        self.attention_norm = CellNorm(channels)
+        self.attention_norm = NORMS[norm](channels)
         self.attention = FunctionAttention(channels, attention, operator, dim=dim, positions=positions)
-        self.feed_forward_norm = CellNorm(channels)
+        self.feed_forward_norm = NORMS[norm](channels)
         self.feed_forward = operator.feed_forward(channels, channels, channels, dim=dim)
+        self.attention_scale = _scale(branch_scale, channels)
+        self.feed_forward_scale = _scale(branch_scale, channels)
 
     def forward(
         self, v: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
     ) -> Float[Tensor, "batch cell channel point"]:
-        v = v + self.attention(self.attention_norm(v), cell, lattice)
-        return v + self.feed_forward(self.feed_forward_norm(v), cell)
+        v = _added(v, self.attention(self.attention_norm(v), cell, lattice), self.attention_scale)
+        return _added(v, self.feed_forward(self.feed_forward_norm(v), cell), self.feed_forward_scale)
+
+
+def _scale(start: float | None, channels: int) -> nn.Parameter | None:
+    return None if start is None else nn.Parameter(torch.full((channels, 1), start))
+
+
+def _added(v: Tensor, branch: Tensor, scale: Tensor | None) -> Tensor:
+    return v + branch if scale is None else torch.addcmul(v, branch, scale)
 
 
 class BlockStack(nn.ModuleList):

@@ -36,6 +36,8 @@ class Settings(TypedDict, total=False):
     grid: Grid | None
     stagger: bool
     cell_points: tuple[int, ...]
+    norm: str
+    branch_scale: float | None
 
 
 def vit_no(

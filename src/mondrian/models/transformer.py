@@ -14,6 +14,7 @@ from mondrian.decomposition import Decomposition, Lattice, counts_by_size
 from mondrian.grid import Grid
 from mondrian.models.block import Block, BlockStack
 from mondrian.models.detail import Detail
+from mondrian.models.norm import NORMS
 from mondrian.operators import OperatorSpec, SeparableMixture
 from mondrian.quadrature import Cell, Midpoint, Quadrature
 from mondrian.resampling import resample
@@ -28,7 +29,9 @@ class TransformerSpec(ModelSpec):
     latter a larger domain has more. The blocks work on `cell_points` reference points in each, whatever the resolution
     of the input; if not told on as many as the input needs (`reference_points`).
     `grid` is the box that inputs live on when a call names no other; without it a unit box, not periodic.
-    With `stagger` every other block works on the decomposition moved by half a subdomain.
+    With `stagger` every other block works on the decomposition moved by half a subdomain. `norm` is one of `NORMS`:
+    blocks normalise with statistics of each cell, of each point, or not at all. `branch_scale` is where learned scales
+    of their branches begin; without it they have none.
     """
 
     in_channels: int
@@ -44,6 +47,8 @@ class TransformerSpec(ModelSpec):
     grid: Grid | None = None
     stagger: bool = False
     cell_points: tuple[int, ...] = ()
+    norm: str = "cell"
+    branch_scale: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,10 +61,17 @@ class TransformerSpec(ModelSpec):
             )
         if self.grid is not None and self.grid.dim != self.dim:
             raise ValueError(f"grid has {self.grid.dim} axes; the subdomains have {self.dim}")
+        if self.norm not in NORMS:
+            raise ValueError(f"norm={self.norm!r} is not known; needed one of {list(NORMS)}")
         if self.cell_points and (len(self.cell_points) != self.dim or min(self.cell_points) < 1):
             raise ValueError(f"cell_points={self.cell_points} must hold {self.dim} numbers of at least 1")
         if self.subdomains or self.grid is not None:
             self.attention.check(Lattice(self.counts(), self.default_grid.periodic))
+        if self.cell_points and any(n % part for n, part in zip(self.cell_points, self.parts, strict=True)):
+            raise ValueError(
+                f"cell_points={self.cell_points} cannot be shared out; needed multiples of {self.parts}, which spatial "
+                "heads and coarser levels divide"
+            )
 
     @property
     def dim(self) -> int:
@@ -73,6 +85,18 @@ class TransformerSpec(ModelSpec):
 
     def build(self) -> TransformerOperator:
         return TransformerOperator(self)
+
+    def block(self, width: int, attention: AttentionSpec) -> Block:
+        """A block of the model, with that many channels and this attention."""
+        return Block(
+            width,
+            attention,
+            self.operator,
+            dim=self.dim,
+            positions=self.positions,
+            norm=self.norm,
+            branch_scale=self.branch_scale,
+        )
 
     def decompose(self, grid: Grid) -> Decomposition:
         """Cut the box of a grid the way the model does; its points are the reference points of the cells."""
@@ -145,10 +169,7 @@ class TransformerOperator(OperatorModel):
         self.lift = operator.feed_forward(spec.in_channels, width, width, dim=dim)
         learned = [p for p in spec.positions if isinstance(p, LearnedPosition)]
         self.positions = nn.ModuleList(p.build(width, p.tile or spec.counts()) for p in learned)
-        blocks = (
-            Block(width, spec.attention.in_block(index), operator, dim=dim, positions=spec.positions)
-            for index in range(spec.n_layers)
-        )
+        blocks = (spec.block(width, spec.attention.in_block(index)) for index in range(spec.n_layers))
         self.blocks = BlockStack(blocks, stagger=spec.stagger)
         self.projection = operator.feed_forward(width, width, spec.out_channels, dim=dim)
         self.detail = Detail(spec.in_channels, width, spec.out_channels) if spec.cell_points else None

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mondrian.attention import AttentionSpec, GlobalAttention, NeighborhoodAttention, Position, RelativeBias
 from mondrian.decomposition import Decomposition, Lattice
 from mondrian.grid import Grid
-from mondrian.models.block import Block, BlockStack
+from mondrian.models.block import BlockStack
 from mondrian.models.coarsening import Coarsening, LargerSubdomains
 from mondrian.models.transfer import SmoothTransfer, Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
@@ -90,10 +90,7 @@ class UNetSpec(TransformerSpec):
     def blocks(self, level: int, *, first: int = 0) -> BlockStack:
         """The blocks of a level, before it goes down or, from number `first` on, after it came up."""
         width, attention = self.width(level), self.attentions[level]
-        blocks = (
-            Block(width, attention.in_block(index), self.operator, dim=self.dim, positions=self.positions)
-            for index in range(first, first + self.n_layers)
-        )
+        blocks = (self.block(width, attention.in_block(index)) for index in range(first, first + self.n_layers))
         return BlockStack(blocks, stagger=self.stagger, first=first)
 
     def width(self, level: int) -> int:

@@ -1,0 +1,87 @@
+"""The normalisations of a block and the scales of its branches, by what defines them."""
+
+import pytest
+import torch
+
+from mondrian import GlobalAttention, Grid, SeparableMixture
+from mondrian.decomposition import Lattice
+from mondrian.models.block import Block
+from mondrian.models.norm import NORMS
+from mondrian.models.transformer import TransformerSpec
+from mondrian.quadrature import Cell, Midpoint
+from tests.models.cases import small
+
+LATTICE = Lattice((2, 3), (False, False))
+CELL = Cell.build((4, 4), Midpoint())
+
+
+def functions(channels: int = 16) -> torch.Tensor:
+    return 3 * torch.randn(2, LATTICE.size, channels, CELL.size) + 1
+
+
+def block(**settings) -> Block:
+    return Block(16, GlobalAttention(n_heads=2), SeparableMixture(terms=4), dim=2, positions=(), **settings)
+
+
+@pytest.mark.parametrize(("kind", "axes"), [("cell", (3, 4)), ("point", (2,))])
+def test_a_normalised_function_has_mean_nought_and_variance_one(kind, axes):
+    v = NORMS[kind](16)(functions())
+    v = v.unflatten(2, (8, 2)) if kind == "cell" else v
+    torch.testing.assert_close(v.mean(dim=axes), torch.zeros(()).expand(v.mean(dim=axes).shape), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        v.var(dim=axes, unbiased=False), torch.ones(()).expand(v.mean(dim=axes).shape), atol=1e-4, rtol=0
+    )
+
+
+def test_without_a_norm_the_functions_are_themselves():
+    v = functions()
+    assert torch.equal(NORMS["none"](16)(v), v)
+
+
+@pytest.mark.parametrize("kind", ["cell", "point"])
+def test_the_branches_do_not_see_how_large_a_function_is(kind):
+    norm, v = NORMS[kind](16), functions()
+    torch.testing.assert_close(norm(7 * v), norm(v), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["point", "none"])
+def test_a_norm_at_each_point_does_not_know_how_many_points_there_are(kind):
+    norm, v = NORMS[kind](16), functions()
+    torch.testing.assert_close(norm(v)[..., ::2], norm(v[..., ::2]))
+
+
+def test_a_block_begins_as_the_identity_where_its_branches_begin_with_nought():
+    v = functions()
+    assert torch.equal(block(branch_scale=0.0)(v, CELL, LATTICE), v)
+
+
+def test_a_branch_scale_of_one_is_the_block_without_scales():
+    v = functions()
+    torch.manual_seed(0)
+    scaled = block(branch_scale=1.0)
+    torch.manual_seed(0)
+    torch.testing.assert_close(scaled(v, CELL, LATTICE), block()(v, CELL, LATTICE))
+
+
+def test_a_branch_is_scaled_channel_by_channel():
+    v = functions()
+    scaled = block(branch_scale=1.0)
+    torch.nn.init.zeros_(scaled.feed_forward_scale)
+    with torch.no_grad():
+        scaled.attention_scale[0] = 0.0
+        u = scaled(v, CELL, LATTICE)
+    assert torch.equal(u[:, :, 0], v[:, :, 0])
+    assert not torch.equal(u[:, :, 1], v[:, :, 1])
+
+
+@pytest.mark.parametrize("kind", ["vit", "swin", "nbr", "unet"])
+@pytest.mark.parametrize("norm", ["point", "none"])
+def test_every_model_takes_them_and_every_parameter_learns(kind, norm):
+    model = small(kind, norm=norm, branch_scale=0.1)
+    model(torch.randn(2, 2, 16, 24)).square().mean().backward()
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in model.parameters())
+
+
+def test_an_unknown_norm_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"norm='batch' is not known; needed one of \['cell', 'point', 'none'\]"):
+        TransformerSpec(1, 1, subdomains=(2, 2), norm="batch", grid=Grid(extent=(1.0, 1.0)))
