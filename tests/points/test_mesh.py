@@ -102,9 +102,20 @@ def test_files_that_hold_no_mesh_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Mesh(torch.rand(3, 2), torch.tensor([[0, 1]])), r"simplices has shape \(1, 2\); needed \(simplex, 3"),
+        (
+            lambda: Mesh(torch.rand(3, 2), torch.tensor([[0, 1]])),
+            r"simplices has shape \(1, 2\) and .* needed \(simplex, 3",
+        ),
         (lambda: Mesh(torch.rand(3, 2), torch.zeros(0, 3, dtype=torch.long)), "at least one"),
         (lambda: Mesh(torch.rand(3, 2), torch.tensor([[0, 1, 3]])), "names vertices 0 to 3; there are 3"),
+        (
+            lambda: Mesh(torch.rand(3, 2), torch.tensor([[0.0, 1.0, 2.0]])),
+            "dtype torch.float32; needed .* whole numbers",
+        ),
+        (
+            lambda: Mesh(torch.tensor([[0.0, 0.0], [1.0, torch.nan], [0.0, 1.0]]), torch.tensor([[0, 1, 2]])),
+            "vertices holds 1 points that are not finite; the first is 1",
+        ),
         (lambda: Mesh(torch.rand(3), torch.tensor([[0, 1]])), r"vertices has shape \(3,\)"),
         (lambda: square_mesh(2).point_set(Grid((0.5, 0.5))), "outside the box"),
     ],

@@ -1,12 +1,18 @@
 """Boxes and parts: every point in one cell, boxes that fit, and what happens to empty and tiny cells."""
 
+import sys
+
+import numpy as np
 import pytest
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from skfem import MeshTri
 
 from mondrian import Decomposition, Grid
 from mondrian.points import Boxes, Mesh, MetisParts, PointSet, parts_of, with_neighbours
 from tests.points.cases import UNIT, cloud, square_mesh
+from tests.unchecked import unchecked
 
 
 def lshape(refinements=3):
@@ -42,6 +48,21 @@ def test_metis_parts_are_alike_in_size_and_mostly_coherent():
     numbers = torch.randperm(441)  # parts that know nothing of the graph
     blind = (partition.members[numbers][edges[:, 0]] != partition.members[numbers][edges[:, 1]]).sum()
     assert cut < 0.4 * blind
+
+
+@pytest.mark.parametrize("parts", [9, 25, 50])
+def test_metis_parts_are_coherent_however_small(parts):
+    """Into many parts at once METIS scattered parts of a dozen points over their neighbours: 6 of 10 edges were cut."""
+    mesh = square_mesh(17, jitter=0.2)
+    members = MetisParts(parts).cut(mesh.point_set()).members
+    edges = mesh.edges()
+    inner = edges[members[edges[:, 0]] == members[edges[:, 1]]]
+    size = 324 / parts
+    # a square of n points has 3 n - 4 sqrt(n) + 1 edges inside (two sides and a diagonal a square of the mesh)
+    assert len(inner) > 0.75 * parts * (3 * size - 4 * size**0.5 + 1)
+    graph = coo_array((np.ones(len(inner)), inner.numpy().T), shape=(324, 324))
+    pieces, _ = connected_components(graph, directed=False)
+    assert pieces <= 1.1 * parts
 
 
 def test_metis_parts_are_the_same_again():
@@ -118,7 +139,8 @@ def test_the_graph_of_coincident_points_has_no_loops():
         (lambda: Boxes(()), "must hold whole numbers"),
         (lambda: Boxes((2, 0)), "must hold whole numbers of at least 1"),
         (lambda: Boxes((2,)).cut(cloud(9)), r"subdomains=\(2,\) has 1 axes; needed 2"),
-        (lambda: MetisParts(parts=0), "parts=0 must be at least 1"),
+        (lambda: MetisParts(parts=0), "parts=0 must be a whole number of at least 1"),
+        (lambda: MetisParts(parts=2.5), "parts=2.5 must be a whole number"),
         (lambda: MetisParts(parts=4).cut(cloud(9)), "no edges for METIS"),
         (lambda: MetisParts(parts=17).cut(square_mesh(3).point_set()), "parts=17 are more than the 16 points"),
         (lambda: parts_of(cloud(9), torch.zeros(8, dtype=torch.long), 2), r"members has shape \(8,\)"),
@@ -132,8 +154,14 @@ def test_the_graph_of_coincident_points_has_no_loops():
     ],
 )
 def test_impossible_partitions_are_refused(run, message):
-    with pytest.raises(ValueError, match=message):
+    with unchecked(), pytest.raises(ValueError, match=message):
         run()
+
+
+def test_a_missing_library_is_named_with_the_way_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    with pytest.raises(ImportError, match=r"needs the library pymetis: pip install 'mondrian\[mesh\]'"):
+        MetisParts(parts=2).cut(square_mesh(3).point_set())
 
 
 def test_boxes_of_the_missing_quadrant_of_an_l_are_empty():

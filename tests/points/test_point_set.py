@@ -88,6 +88,7 @@ def test_the_bounding_box_is_the_domain_if_none_is_given():
         (lambda: PointSet(torch.rand(9, 2), torch.ones(9), UNIT), "sum to 9; needed .* at most the box's 1"),
         (lambda: PointSet(torch.rand(2, 2), box=UNIT, edges=torch.tensor([[0, 2]])), "edges names points 0 to 2"),
         (lambda: PointSet.estimated(torch.rand(9, 4), Grid((1.0,) * 4)), "at most 3"),
+        (lambda: PointSet.estimated(torch.rand(9, 2) * torch.tensor([1e-3, 1e3])), "too thin for a Voronoi diagram"),
     ],
 )
 def test_bad_points_are_refused(make, message):

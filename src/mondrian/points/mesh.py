@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mondrian.grid import Grid
-from mondrian.points.point_set import PointSet
+from mondrian.points.extras import extra
+from mondrian.points.point_set import PointSet, check_finite
 from mondrian.points.weights import lumped_masses, simplex_volumes
 
 # meshio's names of elements: the dimension, and the simplices into which the corners are cut
@@ -48,10 +49,13 @@ class Mesh:
     def __post_init__(self) -> None:
         if self.vertices.ndim != 2 or not self.vertices.is_floating_point():
             raise ValueError(f"vertices has shape {tuple(self.vertices.shape)}; needed (vertex, axis), floating-point")
+        check_finite(self.vertices, "vertices")
         corners = self.vertices.shape[1] + 1
-        if self.simplices.ndim != 2 or self.simplices.shape[1] != corners or len(self.simplices) == 0:
+        shape, dtype = tuple(self.simplices.shape), self.simplices.dtype
+        if len(shape) != 2 or shape[1] != corners or shape[0] == 0 or dtype.is_floating_point:
             raise ValueError(
-                f"simplices has shape {tuple(self.simplices.shape)}; needed (simplex, {corners} corners), at least one"
+                f"simplices has shape {shape} and dtype {dtype}; needed (simplex, {corners} corners), at least one, "
+                "whole numbers"
             )
         if not 0 <= int(self.simplices.min()) <= int(self.simplices.max()) < len(self.vertices):
             raise ValueError(
@@ -84,8 +88,7 @@ def read_mesh(path: str | Path) -> Mesh:
     Elements of the highest dimension count, quadrilaterals and the like cut into simplices; axes along which nothing
     extends are left out, and so are vertices that no element uses. Values at vertices become `fields`.
     """
-    import meshio  # an extra: `pip install mondrian[mesh]`
-
+    meshio = extra("meshio")
     try:
         file = meshio.read(Path(path))
     except (meshio.ReadError, OSError, UnicodeDecodeError, SystemExit) as error:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from mondrian.points.extras import extra
 from mondrian.points.partition import Partition, PartitionSpec
 from mondrian.points.point_set import PointSet
 
@@ -20,7 +21,7 @@ class MetisParts(PartitionSpec):
     The box of a part is the bounding box of its points and half a spacing more on every side, the spacing being
     (measure of the part / its points)$^{1/d}$: on a part of a regular grid this is the part itself, and a part with a
     single point has a box too. METIS may leave a part empty; its box is then a box of the mean size in the middle of
-    the domain, and no other cell attends to it.
+    the domain, and no other cell attends to it. Of a periodic box the parts know nothing: opposite sides do not meet.
     """
 
     parts: int
@@ -28,8 +29,8 @@ class MetisParts(PartitionSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.parts < 1:
-            raise ValueError(f"parts={self.parts} must be at least 1")
+        if isinstance(self.parts, bool | float) or self.parts < 1:
+            raise ValueError(f"parts={self.parts} must be a whole number of at least 1")
 
     @property
     def cells(self) -> int:
@@ -82,14 +83,15 @@ def with_neighbours(points: PointSet, neighbours: int = 6) -> PointSet:
 
 def _metis(edges: Int[Tensor, "edge 2"], points: int, parts: int, seed: int) -> Int[Tensor, " point"]:
     """Each edge counts once, in both directions, whichever way and how often it is given."""
-    import pymetis  # an extra: `pip install mondrian[mesh]`
-    from scipy.sparse import coo_array
+    from scipy.sparse import coo_array  # slow to import
 
+    pymetis = extra("pymetis")
     first, second = edges.numpy().T
     both = coo_array((np.ones(2 * len(edges)), (np.r_[first, second], np.r_[second, first])), shape=(points, points))
     graph = both.tocsr()
     graph.setdiag(0)
     graph.eliminate_zeros()
     adjacency = pymetis.CSRAdjacency(graph.indptr, graph.indices)
-    _, members = pymetis.part_graph(parts, adjacency, options=pymetis.Options(seed=seed))
+    # by halves: into many parts at once METIS balances small parts by scattering their points
+    _, members = pymetis.part_graph(parts, adjacency, options=pymetis.Options(seed=seed), recursive=True)
     return torch.tensor(members, dtype=torch.int64)

@@ -43,12 +43,7 @@ class PointSet:
                 f"coordinates has shape {tuple(x.shape)} and dtype {x.dtype}; needed (point, axis), floating-point"
             )
         x = x.detach().to("cpu", torch.float64)
-        broken = (~x.isfinite()).any(dim=1).nonzero().flatten()
-        if len(broken):
-            raise ValueError(
-                f"coordinates holds {len(broken)} points that are not finite; the first is {broken[0].item()}: "
-                f"{x[broken[0]].tolist()}"
-            )
+        check_finite(x, "coordinates")
         box = self.box or bounding_box(x)
         check_inside(x, box)
         object.__setattr__(self, "coordinates", x)
@@ -102,6 +97,16 @@ def bounding_box(x: Float[Tensor, "point axis"]) -> Grid:
     if not bool((high > low).all()):
         raise ValueError(f"coordinates reach from {low.tolist()} to {high.tolist()}: they span no box; give one as box")
     return Grid(extent=tuple((high - low).tolist()), origin=tuple(low.tolist()))
+
+
+def check_finite(x: Float[Tensor, "point axis"], name: str) -> None:
+    """Refuse points that are nowhere."""
+    broken = (~x.isfinite()).any(dim=1).nonzero().flatten()
+    if len(broken):
+        raise ValueError(
+            f"{name} holds {len(broken)} points that are not finite; the first is {broken[0].item()}: "
+            f"{x[broken[0]].tolist()}"
+        )
 
 
 def check_inside(x: Float[Tensor, "point axis"], box: Grid) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mondrian.grid import Grid
 
+THINNEST = 1e5  # sides of a box to each other: beyond, rounding makes cells vanish
 INWARD = 1e-6  # by which points are drawn towards the middle, so that none lies on its own mirror image
 
 
@@ -21,13 +22,15 @@ def voronoi_weights(coordinates: Float[Tensor, "point axis"], box: Grid) -> Floa
 
     The points are mirrored at every face, which makes each face a border between cells. The cell of $p$ is made of
     pyramids over the facets it shares with its neighbours $q$, $|V_p| = \sum_q |F_{pq}| \, |x_p - x_q| / 2d$. Points
-    that coincide share their cell equally. One, two or three dimensions; $O(n \log n)$.
+    that coincide share their cell equally. One, two or three dimensions, sides of up to 1 to 100,000; $O(n \log n)$.
 
     >>> voronoi_weights(torch.tensor([[0.25], [0.75], [0.75]]), Grid(extent=(1.0,)))
     tensor([0.5000, 0.2500, 0.2500], dtype=torch.float64)
     """
     if box.dim > 3:
         raise ValueError(f"coordinates has {box.dim} axes; Voronoi weights are for at most 3")
+    if max(box.extent) > THINNEST * min(box.extent):
+        raise ValueError(f"extent={box.extent} is too thin for a Voronoi diagram; needed weights of your own")
     extent, middle = np.array(box.extent), np.array(box.origin) + np.array(box.extent) / 2
     scaled = (coordinates.detach().cpu().double().numpy() - middle) / extent * (1 - INWARD)  # in [-1/2, 1/2]
     places, which, copies = np.unique(scaled, axis=0, return_inverse=True, return_counts=True)
