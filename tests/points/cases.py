@@ -9,10 +9,10 @@ UNIT = Grid(extent=(1.0, 1.0))
 RESAMPLERS = {"attention": CrossAttention(n_heads=2, features=4, hidden=8), "integral": CrossIntegral(ridges=5)}
 
 
-def cloud(points: int, dim: int = 2, *, seed: int = 0) -> PointSet:
-    """Random points of the unit box with Voronoi weights."""
+def cloud(points: int, dim: int = 2, *, seed: int = 0, scale: float = 1.0) -> PointSet:
+    """Random points of a box with Voronoi weights, of the unit box if not told."""
     x = torch.rand(points, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return PointSet.estimated(x, Grid(extent=(1.0,) * dim))
+    return PointSet.estimated(scale * x, Grid(extent=(scale,) * dim))
 
 
 def square_mesh(n: int, *, jitter: float = 0.0, seed: int = 0) -> Mesh:

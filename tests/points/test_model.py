@@ -89,6 +89,7 @@ def test_asking_at_the_given_points_is_asking_for_nothing_else(case):
     torch.testing.assert_close(model(values, points, same), model(values, points))
     placed = model.place(points)
     assert torch.equal(model(values, placed), model(values, points))
+    torch.testing.assert_close(model(values, placed, model.place(points)), model(values, points))
     some = PointSet(points.coordinates[:7], box=points.domain)
     torch.testing.assert_close(model(values, placed, placed.at([some])), model(values, points)[..., :7])
 
@@ -292,6 +293,23 @@ def test_a_periodic_box_lets_opposite_sides_meet():
         ),
         (lambda m, p: m([torch.randn(2, p.size)], [p], [p, p]), "out_points holds 2 point sets; needed 1"),
         (lambda m, p: m(torch.randn(1, 2, p.size), small(Boxes((2, 2))).place(p)), "placed in other cells"),
+        (
+            lambda m, p: m(torch.randn(1, 2, p.size), p.coordinates),
+            r"points is a tensor of shape \(81, 2\); needed Point",
+        ),
+        (
+            lambda m, p: m(torch.randn(1, 2, p.size), p, m.place(cloud(9, scale=3.0))),
+            r"out_points was placed in the cells of other domains than points; needed placed.at\(out_points\)",
+        ),
+        (
+            lambda m, p: m(torch.randn(1, 2, p.size), p, m.place([p, p])),
+            "out_points was placed in the cells of other domains",
+        ),
+        (
+            lambda m, p: m(torch.randn(1, 2, p.size), p, small(Boxes((2, 2))).place(p)),
+            "out_points was placed in the cells of other domains",
+        ),
+        (lambda m, p: Placement.of([]), r"partitions=\[\] holds none"),
     ],
 )
 def test_bad_input_is_named(run, message):

@@ -361,13 +361,18 @@ def test_wrong_shapes_are_named(spec):
     tiles = Tiles.build(torch.zeros(4, dtype=torch.long), torch.zeros(4, 2), torch.ones(4), cells=1)
     with pytest.raises(ValueError, match=r"needed 3 channels along axis 3"):
         resampler.encode(torch.randn(1, 1, 4, 2), tiles, cell)
+    with pytest.raises(ValueError, match=r"v has shape \(1, 2, 4, 3\); needed \(1, 4\) tiles and slots"):
+        resampler.encode(torch.randn(1, 2, 4, 3), tiles, cell)
+    with pytest.raises(ValueError, match=r"v has shape \(1, 2, 3, 4\); needed 1 cells"):
+        resampler.decode(torch.randn(1, 2, 3, 4), cell, tiles)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: CrossAttention(n_heads=0), "n_heads=0 must be at least 1"),
-        (lambda: CrossAttention(reach=0.0), "reach=0.0 must be positive"),
+        (lambda: CrossAttention(reach=0.0), "reach=0.0 must be finite and positive"),
+        (lambda: CrossAttention(reach=torch.inf), "reach=inf must be finite and positive"),
         (lambda: CrossIntegral(ridges=0), "ridges=0 must be at least 1"),
     ],
 )

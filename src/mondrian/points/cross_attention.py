@@ -35,8 +35,8 @@ class CrossAttention(ResamplerSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(n_heads=self.n_heads, features=self.features, hidden=self.hidden)
-        if not self.reach > 0:
-            raise ValueError(f"reach={self.reach} must be positive")
+        if not (math.isfinite(self.reach) and self.reach > 0):
+            raise ValueError(f"reach={self.reach} must be finite and positive")
 
     def build(self, in_channels: int, out_channels: int, *, dim: int = 2) -> LearnedResampler:
         return CrossAttentionResampler(self, in_channels, out_channels, dim=dim)

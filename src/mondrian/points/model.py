@@ -139,6 +139,11 @@ class PointOperator(OperatorModel):
 
     def place(self, points: PointSet | Sequence[PointSet]) -> Placement:
         """Cut the domains of these points as the model does, in its precision and on its device. Done on the CPU."""
+        if isinstance(points, Tensor):
+            raise ValueError(
+                f"points is a tensor of shape {tuple(points.shape)}; needed PointSet(coordinates, weights) or "
+                "PointSet.estimated(coordinates)"
+            )
         placement = Placement.build([points] if isinstance(points, PointSet) else points, self.spec.partition)
         self._check_placement(placement)
         return placement.to(self.project.skip.weight.dtype, self.project.skip.weight.device)
@@ -165,6 +170,7 @@ class PointOperator(OperatorModel):
         given = points if isinstance(points, Placement) else self.place(points)
         self._check_placement(given)
         if isinstance(out_points, Placement):
+            given.check_same_cells(out_points)
             wanted = out_points
         elif out_points is None:
             wanted = given

@@ -49,6 +49,8 @@ class Placement:
     @staticmethod
     def of(partitions: Sequence[Partition], *, tile: int | None = None) -> Placement:
         """The given points of partitions of one's own, in their cells."""
+        if not partitions:
+            raise ValueError("partitions=[] holds none; needed at least one")
         if len({(p.cells, p.lattice, p.points.dim) for p in partitions}) != 1:
             raise ValueError("partitions differ in their number of cells, their lattice or their dimension")
         points = [partition.points for partition in partitions]
@@ -79,6 +81,18 @@ class Placement:
             raise ValueError(f"out_points holds {len(points)} point sets; needed {len(self.partitions)}, as in points")
         tiles = _tiles(self.partitions, points, None)
         return replace(self, points=tuple(points), tiles=tiles.to(self.centres.dtype, self.centres.device))
+
+    def check_same_cells(self, wanted: Placement) -> None:
+        """Refuse points that were put into other cells than these: what is known here says nothing there."""
+        here, there = self.partitions, wanted.partitions
+        if len(here) != len(there) or not all(
+            torch.equal(a.centres, b.centres) and torch.equal(a.sizes, b.sizes)
+            for a, b in zip(here, there, strict=True)
+        ):
+            raise ValueError(
+                "out_points was placed in the cells of other domains than points; needed placed.at(out_points), where "
+                "placed is that of points"
+            )
 
     def to(self, dtype: torch.dtype, device: torch.device) -> Placement:
         """The same in another floating-point type and on another device."""

@@ -43,6 +43,8 @@ class LearnedResampler(nn.Module):
     ) -> Float[Tensor, "batch cell channel_out wanted"]:
         """From any points to the points of the reference cell."""
         self._check(v, 3)
+        if v.shape[1:3] != given.filled.shape:
+            raise ValueError(f"v has shape {tuple(v.shape)}; needed {tuple(given.filled.shape)} tiles and slots")
         if not self.plain:
             return self.evaluate_encode(v, given, wanted)
         cells = []
@@ -56,6 +58,8 @@ class LearnedResampler(nn.Module):
     ) -> Float[Tensor, "batch tile slot channel_out"]:
         """From the points of the reference cell to any points."""
         self._check(v, 2, given.size)
+        if v.shape[1] != wanted.cells:
+            raise ValueError(f"v has shape {tuple(v.shape)}; needed {wanted.cells} cells, as the wanted points have")
         if not self.plain:
             return self.evaluate_decode(v, given, wanted)
         u = v.new_zeros(v.shape[0], *wanted.filled.shape, self.out_channels)
