@@ -225,3 +225,8 @@ def test_details_follow_the_answer_to_other_points():
 def test_reference_points_that_are_none_are_refused(points):
     with pytest.raises(ValueError, match=r"cell_points=.* must hold 2 numbers of at least 1"):
         vit_no(1, 1, subdomains=(2, 2), cell_points=points)
+
+
+def test_reference_points_that_spatial_heads_do_not_divide_are_refused():
+    with pytest.raises(ValueError, match=r"cell_points=\(4, 3\) cannot be shared out; needed multiples of \(2, 2\)"):
+        vit_no(1, 1, subdomains=(2, 2), cell_points=(4, 3), spatial_heads=(2, 2))

@@ -39,18 +39,13 @@ class UNetSpec(TransformerSpec):
 
     def __post_init__(self) -> None:
         for name in ("levels", "widening"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+            if isinstance(value := getattr(self, name), bool | float) or value < 1:
+                raise ValueError(f"{name}={value} must be at least 1, a whole number")
         super().__post_init__()
         if self.coarse_attention and len(self.coarse_attention) != self.levels - 1:
             raise ValueError(
                 f"coarse_attention has {len(self.coarse_attention)} patterns; needed {self.levels - 1}, one for each "
                 f"but the finest of levels={self.levels}"
-            )
-        if self.cell_points and any(n % part for n, part in zip(self.cell_points, self.parts, strict=True)):
-            raise ValueError(
-                f"cell_points={self.cell_points} cannot be coarsened to levels={self.levels}; "
-                f"needed multiples of {self.parts}"
             )
         if self.subdomains or self.grid is not None:
             self._check_levels(Lattice(self.counts(), self.default_grid.periodic))
