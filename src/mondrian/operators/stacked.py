@@ -27,7 +27,7 @@ def stacked_mix(
     """
     if torch.compiler.is_compiling() or torch.is_autocast_enabled(v.device.type):
         return _plain(v, kernels, matrix, constant)
-    return StackedMix.apply(v, kernels, matrix, constant.expand(v.shape[0], -1))
+    return StackedMix.apply(v, kernels, matrix, constant)
 
 
 class StackedMix(torch.autograd.Function):
@@ -40,6 +40,7 @@ class StackedMix(torch.autograd.Function):
     @staticmethod
     def forward(v: Tensor, kernels: Tensor, matrix: Tensor, constant: Tensor) -> Tensor:
         u = v.new_empty(v.shape[0], matrix.shape[0], v.shape[2])
+        constant = constant.expand(v.shape[0], -1)
         for rows in _chunks(v, kernels):
             mixed = matrix @ _used(_stack(v[rows], kernels), matrix)
             torch.add(mixed.unflatten(1, (-1, v.shape[2])).transpose(0, 1), constant[rows, :, None], out=u[rows])
@@ -55,11 +56,15 @@ class StackedMix(torch.autograd.Function):
         if torch.is_grad_enabled():  # second derivatives are wanted
             return differentiable_gradients(_plain, (v, kernels, matrix, constant), ctx.needs_input_grad, slope)
         to_v = v.new_empty(v.shape)
-        to_kernels, to_matrix = (part.new_zeros(part.shape) for part in (kernels, matrix))
+        to_kernels, to_matrix, to_constant = (part.new_zeros(part.shape) for part in (kernels, matrix, constant))
         back, kernels_back = matrix.mT.contiguous(), kernels.mT.contiguous()
         for rows in _chunks(v, kernels):
             stack, by_channel = _stack(v[rows], kernels), slope[rows].transpose(0, 1).flatten(1)
             to_matrix.addmm_(by_channel, _used(stack, matrix).mT)
+            if len(constant) == 1:
+                to_constant += by_channel.sum(dim=1)
+            else:
+                to_constant[rows] = slope[rows].sum(dim=-1)
             to_stack = torch.empty_like(stack)
             if len(back) < stack.shape[0] * stack.shape[1]:
                 to_stack[-1] = 0  # without a skip the matrix does not reach the input itself
@@ -69,7 +74,7 @@ class StackedMix(torch.autograd.Function):
             for to_term, kernel in zip(to_terms, kernels_back, strict=True):
                 to_source.baddbmm_(to_term, kernel)
             to_v[rows] = to_stack[-1].transpose(0, 1)
-        return to_v, to_kernels, to_matrix, slope.sum(dim=-1)
+        return to_v, to_kernels, to_matrix, to_constant
 
 
 def _chunks(v: Tensor, kernels: Tensor) -> list[slice]:
