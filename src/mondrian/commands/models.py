@@ -43,10 +43,11 @@ def run(arguments: list[str]) -> None:
 def describe(name: str, model: DictConfig) -> dict[str, Any]:
     """Name, parameter count and main settings of a recipe; its model is never filled with numbers."""
     with torch.device("meta"):
-        parameters = sum(parameter.numel() for parameter in instantiate(model, _convert_="all").parameters())
+        built = instantiate(model, _convert_="all")
+    parameters = sum(parameter.numel() for parameter in built.parameters())
     kind = model["_target_"].split(".")[-1]
     row = {"name": name, "parameters": parameters, "hidden_channels": model.hidden_channels, "model": kind}
     if "subdomains" in model:  # one of ours, not a baseline
-        row["subdomains"] = list(model.subdomains)
+        row["subdomains"] = list(built.spec.counts())
         row["model"] += ", " + model.operator["_target_"].split(".")[-1]
     return row
