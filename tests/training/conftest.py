@@ -11,12 +11,12 @@ from mondrian.data.generate import generate, plan
 
 @pytest.fixture(scope="session")
 def allen_cahn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve simulations to train on and four each to validate and test, at 16^2, the test part also at 32^2."""
+    """Twelve simulations to train on, five to validate, four to test, at 16^2, the test part also at 32^2."""
     folder = tmp_path_factory.mktemp("allen_cahn")
     problem = AllenCahn(grid=Grid(extent=(2.0, 2.0), points=(32, 32)))
     points = {"train": [(16, 16)], "valid": [(16, 16)], "test": [(16, 16), (32, 32)]}
     generate(
-        folder, plan(problem, seed=1, simulations={"train": 12, "valid": 4, "test": 4}, points=points, shard_size=4)
+        folder, plan(problem, seed=1, simulations={"train": 12, "valid": 5, "test": 4}, points=points, shard_size=4)
     )
     return folder
 

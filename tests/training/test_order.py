@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mondrian.data import Splits
-from mondrian.training.order import Batches, Order, OrderedSamples, ResumableLoader, generator_of
+from mondrian.training.order import Batches, Order, OrderedSamples, ResumableLoader, generator_of, validation_batches
 
 
 def test_each_pass_is_a_permutation_and_no_two_are_the_same() -> None:
@@ -36,6 +36,26 @@ def test_a_step_takes_the_same_places_however_it_is_shared_out(ranks: int, accum
 def test_a_batch_that_cannot_be_shared_is_refused() -> None:
     with pytest.raises(ValueError, match=r"batch_size=6 .* 2 processes in 2 portions; needed a multiple of 4"):
         Batches(6, 1, accumulate=2, ranks=2)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [4, 5, 7, 12, 13])
+@pytest.mark.parametrize("batch_size", [1, 4, 6])
+def test_validation_takes_every_sample_once_in_as_many_batches_on_each_process(
+    ranks: int, count: int, batch_size: int
+) -> None:
+    """Sharded models gather their weights in each batch: a process with one batch more would wait for the others."""
+    shares = [validation_batches(count, batch_size, rank, ranks) for rank in range(ranks)]
+    assert sorted(itertools.chain(*itertools.chain(*shares))) == list(range(count))
+    assert len({len(batches) for batches in shares}) == 1
+    sizes = [len(batch) for batches in shares for batch in batches]
+    assert min(sizes) >= 1
+    assert max(sizes) <= max(1, batch_size // ranks) + (ranks > 1)
+
+
+def test_too_few_samples_to_validate_on_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 windows to validate on cannot be shared by 3 processes"):
+        validation_batches(2, 8, 0, 3)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -6,13 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 from lightning.pytorch import LightningDataModule
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader
 
-from mondrian.data.datasets import Sample, WindowDataset
+from mondrian.data.datasets import Sample
 from mondrian.data.sources import same_grid
 from mondrian.data.splits import Splits
 from mondrian.parallel.mesh import check_shares
-from mondrian.training.order import Batches, Order, OrderedSamples, ResumableLoader, collate_fields
+from mondrian.training.order import (
+    Batches,
+    Order,
+    OrderedSamples,
+    ResumableLoader,
+    collate_fields,
+    validation_batches,
+)
 from mondrian.training.symmetries import symmetries_of
 
 
@@ -71,15 +78,8 @@ class OperatorData(LightningDataModule):
         return ResumableLoader(samples, batches, **self._options())
 
     def val_dataloader(self) -> DataLoader[Sample]:
-        rank, ranks = self._share()
-        own: WindowDataset | Subset[Sample] = self.valid
-        if ranks > 1:
-            if len(self.valid) < ranks:
-                raise ValueError(f"{len(self.valid)} windows to validate on cannot be shared by {ranks} processes")
-            own = Subset(self.valid, range(rank, len(self.valid), ranks))
-        return DataLoader(
-            own, batch_size=max(1, self.batch_size // ranks), collate_fn=collate_fields, **self._options()
-        )
+        shares = validation_batches(len(self.valid), self.batch_size, *self._share())
+        return DataLoader(self.valid, batch_sampler=shares, collate_fn=collate_fields, **self._options())
 
     def _share(self) -> tuple[int, int]:
         """Which share of the samples is this process', and of how many."""

@@ -78,8 +78,8 @@ class OperatorTraining(LightningModule):
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         loss, first = self.objective(batch["x"], batch["y"], self._grid(batch), horizon=self.unroll.applications)
         error = mean_absolute_error(first, batch["y"][:, : first.shape[1]])
-        self.valid_loss.update(loss, weight=len(first))
-        self.valid_mae.update(error.mean().float(), weight=len(first))
+        self.valid_loss.update(loss.expand(len(first)))  # once a sample: weights are ignored where NaN is let through
+        self.valid_mae.update(error.float())
 
     def on_validation_epoch_end(self) -> None:
         for name, metric in {"valid_loss": self.valid_loss, "valid_mae": self.valid_mae}.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,6 +82,23 @@ class Batches(Sampler[list[int]]):
         for number in range(self.start, self.batches):
             first = (number * self.ranks + self.rank) * self.share
             yield list(range(first, first + self.share))
+
+
+def validation_batches(count: int, batch_size: int, rank: int, ranks: int) -> list[list[int]]:
+    """The batches of `count` samples that one process validates: every sample once, as many batches on each process.
+
+    Each batch is a meeting of all processes. Where the samples cannot be shared equally, some take one more in their
+    last batch.
+
+    >>> validation_batches(5, 4, 0, 2), validation_batches(5, 4, 1, 2)
+    ([[0, 2, 4]], [[1, 3]])
+    """
+    if count < ranks:
+        raise ValueError(f"{count} windows to validate on cannot be shared by {ranks} processes")
+    own, share = list(range(rank, count, ranks)), max(1, batch_size // ranks)
+    batches = math.ceil(count // ranks / share)
+    starts = range(0, batches * share, share)
+    return [own[start : start + share if start < starts[-1] else None] for start in starts]
 
 
 class ResumableLoader(DataLoader[Sample]):
