@@ -1,6 +1,6 @@
 """Poisson's equation on perforated squares, each with holes and a mesh of its own: learned and plotted on triangles.
 
-  python examples/poisson_mesh.py [--partition metis] [--meshes 384] [--steps 1000] [--spacing 0.06] [--folder DIR]
+  python examples/poisson_mesh.py [--partition metis] [--no-stagger] [--meshes 384] [--steps 1000] [--folder DIR]
 
 -u_xx - u_yy = f with u = 0 on all boundaries, solved with scikit-fem (`pip install 'mondrian[mesh]'`). The model sees f
 and the distance to the boundary at the vertices. It is tried on new domains, with meshes as fine as in training and
@@ -136,17 +136,29 @@ def predict(model: PointOperator, problems: list[Problem], scale: float) -> list
         return [scale * u for p in problems for u in model([p.inputs], [p.points])]
 
 
+def colours(mesh: Mesh, members: torch.Tensor) -> np.ndarray:
+    """A colour for each vertex, the same within a cell, another one in the cells beside it."""
+    beside: dict[int, set[int]] = {cell: set() for cell in members.tolist()}
+    for first, second in members[mesh.edges()].tolist():
+        beside[first].add(second)
+        beside[second].add(first)
+    chosen: dict[int, int] = {}
+    for cell in sorted(beside):
+        taken = {chosen.get(other) for other in beside[cell] - {cell}}
+        chosen[cell] = next(colour for colour in range(len(beside)) if colour not in taken)
+    return np.array([chosen[cell] for cell in members.tolist()])
+
+
 def draw(model: PointOperator, rows: list[tuple[Problem, torch.Tensor]], path: Path) -> None:
     """A row a mesh: its cells, the source, the solution, the prediction, the absolute error."""
     figure, axes = plt.subplots(len(rows), 5, figsize=(15, 3 * len(rows)), squeeze=False, layout="constrained")
     for row, (truth, output) in zip(axes, rows, strict=True):
         x, y = truth.mesh.vertices.numpy().T
         triangles = truth.mesh.simplices.numpy()
-        members = model.spec.partition.cut(truth.points).members.numpy()
-        colours = np.random.default_rng(0).permutation(model.spec.partition.cells)[members]
-        row[0].triplot(x, y, triangles, color="0.8", linewidth=0.3)
-        row[0].scatter(x, y, c=colours, s=24 * 300 / len(x), cmap="prism")
-        row[0].set_title(f"{len(x)} vertices, {len(np.unique(members))} cells")
+        members = model.spec.partition.cut(truth.points).members
+        row[0].triplot(x, y, triangles, color="0.7", linewidth=0.3)
+        row[0].scatter(x, y, c=colours(truth.mesh, members), s=24 * 300 / len(x), cmap="tab10", vmin=0, vmax=9)
+        row[0].set_title(f"{len(x)} vertices, {len(members.unique())} cells")
         solution, prediction = truth.solution[0].numpy(), output[0].numpy()
         top = np.abs(solution).max()
         pictures = [
@@ -173,6 +185,7 @@ def draw(model: PointOperator, rows: list[tuple[Problem, torch.Tensor]], path: P
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--partition", choices=["boxes", "metis"], default="boxes")
+    parser.add_argument("--stagger", action=argparse.BooleanOptionalAction, default=True, help="with boxes only")
     parser.add_argument("--meshes", type=int, default=384)
     parser.add_argument("--tests", type=int, default=32)
     parser.add_argument("--steps", type=int, default=1000)
@@ -194,7 +207,7 @@ def main() -> None:
         out_channels=1,
         hidden_channels=arguments.channels,
         partition=Boxes((5, 5)) if arguments.partition == "boxes" else MetisParts(parts=25),
-        stagger=arguments.partition == "boxes",
+        stagger=arguments.stagger and arguments.partition == "boxes",
     )
     train(model, problems, scale, steps=arguments.steps, batch=arguments.batch)
     model.eval()

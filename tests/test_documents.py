@@ -20,6 +20,16 @@ def test_the_examples_run_one_after_the_other(path, tmp_path):
     assert run.returncode == 0, run.stderr
 
 
+def test_links_lead_somewhere_and_every_picture_is_shown():
+    shown = set()
+    for path in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/results/*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)", path.read_text()):
+            if "://" not in target:
+                assert (path.parent / target).exists(), f"{path.name}: {target}"
+                shown.add((path.parent / target).resolve())
+    assert set(ROOT.glob("docs/images/*.png")) <= shown
+
+
 def example(name, folder, *words):
     """Run an example as a user does, in an empty folder."""
     script = ROOT / "examples" / name
@@ -62,3 +72,4 @@ def test_the_example_of_a_larger_domain_trains_on_a_square_and_runs_on_two(tmp_p
     out = example("larger_domain.py", tmp_path, "runs/larger", "16", "4")
     square, long = re.findall(r"\[0, (\d)\] x \[0, 2\]: mean absolute error ([\d.]+)", out)
     assert (square[0], long[0]) == ("2", "4")
+    assert (tmp_path / "runs/larger/larger_domain.png").stat().st_size > 10_000
