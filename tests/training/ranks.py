@@ -14,9 +14,9 @@ from typing import Any
 
 from torch import Tensor
 
+from mondrian.parallel.peers import PeersLost
 from mondrian.process import rank
 from mondrian.training.module import OperatorTraining
-from mondrian.training.peers import PeersLost
 from mondrian.training.train import train_config
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from benchmarks.faults import workers
 
+from mondrian.cli import main
 from mondrian.data import AllenCahn
 from mondrian.data.generate import plan
+from mondrian.parallel.peers import PeersLost, check_restarts, naming_lost_peers
 from mondrian.training import Run
-from mondrian.training.peers import PeersLost, check_restarts, naming_lost_peers
 from mondrian.training.settings import _wait_for
 from mondrian.training.train import train_config
 from tests.training.test_kill import LONG, rows
@@ -60,15 +61,33 @@ def test_a_rank_without_the_others_stops_with_a_message(
         train_config([*words, "trainer.timeout=1"])
 
 
+def test_a_prediction_without_the_others_stops_with_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["predict", str(tmp_path), "x.npy", "-o", "y.npy", "--timeout", "1"]
+    monkeypatch.delenv("MONDRIAN_DEBUG", raising=False)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(words) == 2
+    assert "2 processes were started that cannot find each other; needed torchrun" in capsys.readouterr().err
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", free_port())
+    assert main(words) == 2
+    assert "process 0 of 2 cannot reach the others (timeout=1 s)" in capsys.readouterr().err
+    assert main([*words[:-1], "0"]) == 2
+    assert "timeout=0.0 must be a positive number of seconds" in capsys.readouterr().err
+
+
 def test_only_errors_about_other_processes_are_theirs() -> None:
+    words = {"patience": "timeout=9 s", "advice": "Try again"}
     with (
-        pytest.raises(PeersLost, match=r"process 1 of 2 .*timeout=9 s.*Connection closed by peer"),
-        naming_lost_peers(1, 2, timeout=9.0),
+        pytest.raises(PeersLost, match=r"process 1 of 2 .*timeout=9 s.*Connection closed by peer .*Try again"),
+        naming_lost_peers(1, 2, **words),
     ):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1\nand more")
-    with pytest.raises(RuntimeError, match="sizes do not match"), naming_lost_peers(1, 2, timeout=9.0):
+    with pytest.raises(RuntimeError, match="sizes do not match"), naming_lost_peers(1, 2, **words):
         raise RuntimeError("sizes do not match")
-    with pytest.raises(RuntimeError, match="timed out") as error, naming_lost_peers(0, 1, timeout=9.0):
+    with pytest.raises(RuntimeError, match="timed out") as error, naming_lost_peers(0, 1, **words):
         raise RuntimeError("a download timed out")  # one process has no others
     assert not isinstance(error.value, PeersLost)
 

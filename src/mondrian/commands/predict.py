@@ -39,6 +39,8 @@ one goes through them by so many rows of subdomains at a time (windowed and neig
   torchrun --nproc-per-node 4 -m mondrian predict runs/ac huge.hdf5 -o next.hdf5
   mondrian predict runs/nbr x.npy -o y.npy --rows 8
 
+A process that hears nothing from the others for --timeout seconds (1800) stops with a line that says so.
+
 Samples are computed in the model's precision; the answer has that of the input, or the model's if the input
 holds whole numbers. NaN, infinite numbers, and what has no logarithm where the model takes one, are refused by
 sample and channel. An output exists when it is whole: a killed command leaves none.
@@ -68,7 +70,7 @@ def run(arguments: list[str]) -> None:
     if (words.input is None) != (words.output is None):
         lacking = "an input file" if words.input is None else "an output file, -o OUTPUT"
         raise ValueError(f"{lacking} is missing; needed mondrian predict ARTEFACT INPUT -o OUTPUT")
-    with launched_processes(os.environ, device=words.device) as (processes, device):
+    with launched_processes(os.environ, device=words.device, timeout=words.timeout) as (processes, device):
         model = load_model(words.artefact, device=device)
         if words.input is not None:
             _predict(model, words, processes)
@@ -181,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--points")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--timeout", type=float, default=1800.0)
     return parser
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from mondrian.parallel.exchange import Processes
+from mondrian.parallel.peers import check_restarts, naming_lost_peers
+from mondrian.process import rank
 
 DATA, SUBDOMAINS = "data", "subdomains"
 
@@ -36,18 +39,31 @@ def check_shares(processes: int, subdomains: int) -> None:
 
 
 @contextmanager
-def launched_processes(environment: Mapping[str, str], *, device: str) -> Iterator[tuple[Processes | None, str]]:
-    """What torchrun has started, all to share the subdomains, or None for one alone; and the device of this one."""
-    if int(environment.get("WORLD_SIZE", "1")) == 1 or "MASTER_ADDR" not in environment:
+def launched_processes(
+    environment: Mapping[str, str], *, device: str, timeout: float
+) -> Iterator[tuple[Processes | None, str]]:
+    """What torchrun has started, all to share the subdomains, or None for one alone; and the device of this one.
+
+    A process that hears nothing from the others for `timeout` seconds raises `PeersLost`.
+    """
+    if not 0 < timeout < float("inf"):
+        raise ValueError(f"timeout={timeout} must be a positive number of seconds")
+    number, ranks = rank(environment)
+    if ranks == 1:
         yield None, device
         return
+    if "MASTER_ADDR" not in environment:
+        raise ValueError(f"{ranks} processes were started that cannot find each other; needed torchrun")
+    check_restarts(environment)
     on_gpu = torch.device(device).type == "cuda"
     if on_gpu:
         device = f"cuda:{environment.get('LOCAL_RANK', '0')}"
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if on_gpu else "gloo")
-    try:
-        assert dist.group.WORLD is not None
-        yield Processes(dist.group.WORLD), device
-    finally:
-        dist.destroy_process_group()
+    backend = "nccl" if on_gpu else "gloo"
+    with naming_lost_peers(number, ranks, patience=f"timeout={timeout:g} s", advice="Nothing was written"):
+        dist.init_process_group(backend, rank=number, world_size=ranks, timeout=timedelta(seconds=timeout))
+        try:
+            assert dist.group.WORLD is not None
+            yield Processes(dist.group.WORLD), device
+        finally:
+            dist.destroy_process_group()

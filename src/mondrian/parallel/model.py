@@ -10,6 +10,7 @@ from mondrian.attention import WindowedAttention
 from mondrian.decomposition import Decomposition
 from mondrian.grid import Grid
 from mondrian.models.transformer import TransformerOperator
+from mondrian.models.unet import UNetOperator
 from mondrian.parallel.exchange import Processes, fetch
 from mondrian.parallel.partition import Partition
 from mondrian.parallel.slabs import SlabDecomposition
@@ -57,10 +58,17 @@ class SpreadModel:
         return fetch([y], self.processes, points, everything, dim=2)[0]
 
 
+def check_spread(model: OperatorModel, grid: Grid, processes: int) -> None:
+    """Refuse what so many processes could not share, before they meet."""
+    even_partition(with_subdomains(model), grid, processes)
+
+
 def with_subdomains(model: OperatorModel) -> TransformerOperator:
     """The model, if it has subdomains that can be spread."""
     if not isinstance(model, TransformerOperator):
         raise ValueError(f"a {type(model).__name__} has no subdomains to spread; needed a TransformerOperator")
+    if isinstance(model, UNetOperator) and model.spec.levels > 1:
+        raise ValueError(f"a U-Net of levels={model.spec.levels} cannot be cut into slabs; needed levels=1")
     if model.detail is not None:
         raise ValueError(f"cell_points={model.spec.cell_points} resample the whole field; needed a model without them")
     return model
@@ -71,7 +79,8 @@ def decomposed(model: TransformerOperator, grid: Grid) -> Decomposition:
     whole = model.spec.decompose(grid)
     if whole.grid != grid:
         raise ValueError(
-            f"subdomains={whole.subdomains} do not divide the points={grid.points} of the grid, which slabs need"
+            f"subdomains={whole.subdomains} do not divide the points={grid.points} of the grid (ends={grid.ends}), "
+            "which slabs need"
         )
     return whole
 

@@ -15,6 +15,8 @@ from mondrian.artefact import ModelSpec
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
 from mondrian.parallel.mesh import check_shares
+from mondrian.parallel.model import check_spread
+from mondrian.parallel.peers import check_restarts, naming_lost_peers
 from mondrian.process import is_first
 from mondrian.run import Run
 from mondrian.spec import Spec
@@ -24,7 +26,7 @@ from mondrian.training.data import OperatorData
 from mondrian.training.fitting import check_channels, model_spec, surrogate_spec
 from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
-from mondrian.training.peers import check_restarts, naming_lost_peers
+from mondrian.training.order import Batches
 from mondrian.training.record import facts_of, joined, refuse_changes, refuse_other_data
 from mondrian.training.settings import configure, flag, number, spec_of, splits_of, whole, words_of
 from mondrian.training.symmetries import check_names
@@ -103,6 +105,7 @@ def _train(
     batch_size, workers = whole(config, "batch_size"), whole(config, "workers", least=0)
     subdomains = whole(config, "parallel.subdomains")
     check_shares(trainer.world_size, subdomains)
+    Batches(batch_size, 1, accumulate=trainer.accumulate_grad_batches, ranks=trainer.world_size // subdomains)
     if subdomains > 1 and flag(config, "trainer.compile"):
         raise ValueError(
             f"trainer.compile=true cannot compile what parallel.subdomains={subdomains} exchanges; needed one"
@@ -131,13 +134,17 @@ def _train(
         spec = surrogate_spec(config, model, data, progress=progress)
     torch.manual_seed(seed)
     surrogate = spec.build()
+    if subdomains > 1:
+        for samples in (data.train, data.valid):
+            check_spread(surrogate.model, samples.grid, subdomains)
     module = OperatorTraining(
         surrogate, loss=loss, optimiser=optimiser, unroll=unroll, seed=seed, subdomains=subdomains
     )
     if not goes_on and is_first(os.environ):
         run.write({"id": identity, **facts_of(config, words, splits, surrogate)})
-    timeout = number(config, "trainer.timeout")
-    with quiet(), naming_lost_peers(trainer.global_rank, trainer.world_size, timeout=timeout):
+    patience = f"trainer.timeout={number(config, 'trainer.timeout'):g} s"
+    advice = "Once they can be started again, resume=true goes on from the last checkpoint"
+    with quiet(), naming_lost_peers(trainer.global_rank, trainer.world_size, patience=patience, advice=advice):
         if flag(config, "trainer.compile"):
             surrogate.model.compile()
         trainer.fit(module, data, ckpt_path=_checkpoint(run) if goes_on else None, weights_only=True)

@@ -1,4 +1,4 @@
-"""The other processes of a run: lost ones are named instead of waited for, and restarts find no trace of the dead."""
+"""The other processes: lost ones are named instead of waited for, and restarts find no trace of the dead."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ _LOST = re.compile(r"gloo|connection (closed|reset|refused)|timed? ?out|broken p
 
 
 class PeersLost(ConnectionError):
-    """Another process of the run does not answer."""
+    """Another process does not answer."""
 
 
 @contextmanager
-def naming_lost_peers(rank: int, ranks: int, *, timeout: float) -> Iterator[None]:
-    """Turn the engine's error about a process that does not answer into one line for a person."""
+def naming_lost_peers(rank: int, ranks: int, *, patience: str, advice: str) -> Iterator[None]:
+    """Turn the engine's error about a process that does not answer into one line for a person.
+
+    `patience` says how long is waited, in the words of the command, `advice` what to do.
+    """
     try:
         yield
     except RuntimeError as error:
@@ -25,8 +28,7 @@ def naming_lost_peers(rank: int, ranks: int, *, timeout: float) -> Iterator[None
             raise
         reason = str(error).strip().splitlines()[0]
         raise PeersLost(
-            f"process {rank} of {ranks} cannot reach the others (trainer.timeout={timeout:g} s): {reason}. "
-            "Once they can be started again, resume=true goes on from the last checkpoint"
+            f"process {rank} of {ranks} cannot reach the others ({patience}): {reason}. {advice}"
         ) from error
 
 
