@@ -1,9 +1,9 @@
 """Subdomains spread over processes: strong scaling, memory and traffic, beside what the cost model says.
 
-python -m benchmarks.subdomains            everything (about five minutes), stored in benchmarks/results/subdomains.md
-python -m benchmarks.subdomains scaling    one section: scaling, sizes, predictions
+python -m benchmarks.subdomains            everything (about ten minutes), stored in benchmarks/results/subdomains.md
+python -m benchmarks.subdomains scaling    one section: scaling, work, sizes, predictions
 
-One thread a process. Times need free cores: each round waits for them, for two minutes in all.
+One thread a process. Scaling by the clock needs free cores: each round waits for them, for two minutes in all.
 """
 
 from __future__ import annotations
@@ -11,84 +11,22 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from tqdm import tqdm
 
 from benchmarks.measure import flops, highest_mark, reset_highest_mark, table, wait_for_quiet
 from benchmarks.sections import run_sections
-from mondrian import Grid, RelativeBias, SeparableMixture, nbr_no, swin_no, vit_no
-from mondrian.models import TransformerOperator
-from mondrian.parallel import Processes, SpreadModel
-from mondrian.parallel.cost import CostModel, Machine, keys_seen
+from benchmarks.spread import FUNCTIONS, KINDS, POINTS, costs_of, model_of, started, training_step
+from mondrian.parallel import Processes
+from mondrian.parallel.cost import Machine
 
 RESULTS = Path(__file__).parent / "results" / "subdomains.md"
-KINDS = ("windowed", "neighbourhood", "global")
-POINTS, SUBDOMAINS = (256, 256), (32, 32)
 A100 = Machine(flops=60e12, bandwidth=25e9, memory=80e9, latency=20e-6)
-
-
-def model_of(kind: str, dim: int = 2, **more: Any) -> TransformerOperator:
-    """The three kinds of attention with the same operators."""
-    torch.manual_seed(0)
-    settings: dict[str, Any] = {
-        "hidden_channels": 32,
-        "n_layers": 4,
-        "subdomains": SUBDOMAINS,
-        "operator": SeparableMixture(terms=64, skip=True),
-        "positions": (RelativeBias(),),
-        "grid": Grid(extent=(1.0,) * dim, periodic=(True,) * dim),
-    } | more
-    match kind:
-        case "windowed":
-            return swin_no(1, 1, window=(4,) * dim, shift=(2,) * dim, **settings)
-        case "neighbourhood":
-            return nbr_no(1, 1, radius=2 if dim == 2 else 1, **settings)
-        case _:
-            return vit_no(1, 1, **settings)
-
-
-def training_step(model: TransformerOperator, processes: Processes | None) -> Callable[[], None]:
-    """Forward and backward of one field, or of this process' slab of it."""
-    grid = model.spec.default_grid.with_points(POINTS)
-    if processes is None:
-        x = torch.randn(1, 1, *POINTS)
-        return lambda: model(x, grid).sum().backward()
-    spread = SpreadModel(model, processes)
-    start, stop = spread.points(grid).owned(processes.rank)
-    x = torch.randn(1, 1, stop - start, *POINTS[1:])
-    return lambda: spread.on_slab(x, grid).sum().backward()
-
-
-def started(number: int, work: Callable[..., Any], *arguments: Any) -> Any:
-    """What `work(groups, *arguments)` returns on the first of `number` processes; `groups[n]` are the first `n`."""
-    with tempfile.TemporaryDirectory() as folder:
-        mp.start_processes(_start, (number, folder, work, arguments), nprocs=number, start_method="spawn")
-        return torch.load(Path(folder) / "found", weights_only=False)
-
-
-def _start(rank: int, number: int, folder: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=number)
-    groups: dict[int, Processes | None] = {1: None}
-    for size in (2, 4):
-        if size <= number:
-            group = dist.new_group(list(range(size)))
-            groups[size] = Processes(group) if rank < size else None
-    found = work(groups, *arguments)
-    if rank == 0:
-        torch.save(found, Path(folder) / "found")
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 def measured_times(groups: dict[int, Processes | None], kind: str, rounds: int) -> dict[str, float]:
@@ -135,6 +73,58 @@ def scaling() -> str:
     )
 
 
+def measured_work(groups: dict[int, Processes | None], kind: str, rounds: int) -> dict[int, dict[str, float]]:
+    """Of steps by one, two and four processes: the most operations of one, and the most processor seconds."""
+    rank = dist.get_rank()
+    sizes = [size for size in groups if rank < size]
+    steps = {size: training_step(model_of(kind), groups[size]) for size in sizes}
+    operations, best = dict.fromkeys(groups, 0.0), dict.fromkeys(groups, float("inf"))
+    for number, size in product(range(rounds + 1), groups):
+        dist.barrier()
+        if size not in steps:
+            best[size] = 0.0
+        elif number == 0:  # warms up
+            operations[size] = flops(steps[size])
+        else:
+            begin = time.process_time()
+            steps[size]()
+            best[size] = min(best[size], time.process_time() - begin)
+    most = torch.tensor([list(operations.values()), list(best.values())], dtype=torch.float64)
+    dist.all_reduce(most, dist.ReduceOp.MAX)
+    return {size: {"operations": most[0, n].item(), "seconds": most[1, n].item()} for n, size in enumerate(groups)}
+
+
+def work() -> str:
+    """Operations and processor time of a training step, beside the cost model."""
+    rows, rates = [], []
+    for kind in tqdm(KINDS, desc="work", disable=None):
+        found = started(4, measured_work, kind, 9)
+        spec, costs = model_of(kind).spec, costs_of(kind, POINTS)
+        whole = spec.decompose(spec.default_grid.with_points(POINTS))
+        rate = costs.of(whole, 1, batch=1, training=True).flops / found[1]["seconds"]
+        rates.append(f"{kind} {rate / 1e9:.0f}")
+        for size, numbers in found.items():
+            reckoned = costs.of(whole, size, batch=1, training=True).flops
+            seconds = reckoned / rate
+            rows.append(
+                [
+                    kind,
+                    str(size),
+                    f"{numbers['operations'] / 1e9:.2f}",
+                    f"{reckoned / 1e9:.2f}",
+                    f"{numbers['seconds']:.3f} s",
+                    f"{seconds:.3f} s",
+                    f"{numbers['seconds'] / seconds - 1:+.0%}",
+                ]
+            )
+    return (
+        "The same step; the largest of all processes, processor time of each the best of nine. Operations are counted "
+        "by torch, those of the model follow from sizes and from what a cell costs on two small lattices. Its time is "
+        f"its operations at the rate of one process ({', '.join(rates)} GFLOP/s).\n\n"
+        + table(["attention", "processes", "GFLOP", "by the model", "processor", "by the model", "deviation"], rows)
+    )
+
+
 def measured_sizes(groups: dict[int, Processes | None]) -> dict[tuple[str, int], dict[str, float]]:
     """Of steps by one, two and four processes: the largest peak of memory, and the most bytes received."""
     found = {}
@@ -164,7 +154,7 @@ def sizes() -> str:
     del os.environ["MALLOC_MMAP_THRESHOLD_"]
     rows = []
     for (kind, size), numbers in found.items():
-        costs = calibrated(kind, found[kind, 1]["memory"])
+        costs = costs_of(kind, POINTS, memory=found[kind, 1]["memory"])
         whole = costs.spec.decompose(costs.spec.default_grid.with_points(POINTS))
         cost = costs.of(whole, size, batch=1, training=True)
         counted = [mib(numbers["memory"]), mib(cost.kept), mib(numbers["received"]), mib(cost.received)]
@@ -176,39 +166,15 @@ def sizes() -> str:
     )
 
 
-def calibrated(kind: str, memory: float, **more: Any) -> CostModel:
-    """A cost model whose operations a cell are counted, and whose functions a block explain a measured memory."""
-    model = model_of(kind, **more)
-    grid = model.spec.default_grid.with_points(POINTS)
-    whole = model.spec.decompose(grid)
-    field = model.spec.hidden_channels * grid.points[0] * grid.points[1]
-    kept = memory / (4 * model.spec.n_layers * field) - 2
-    return CostModel(model.spec, operations_a_cell(model, whole.cell_points), kept)
-
-
-def operations_a_cell(model: TransformerOperator, cell_points: tuple[int, ...]) -> float:
-    """Floating-point operations of one cell outside attention, counted on a small lattice of them."""
-    counts = (8,) * len(cell_points)
-    spec = replace(model.spec, subdomains=counts)
-    small = spec.build().eval()
-    x = torch.randn(1, spec.in_channels, *(n * count for n, count in zip(cell_points, counts, strict=True)))
-    with torch.no_grad():
-        total = flops(lambda: small(x))
-    whole = spec.decompose(spec.default_grid.with_points(tuple(x.shape[2:])))
-    field = spec.hidden_channels * torch.Size(cell_points).numel()
-    attention = 4 * spec.n_layers * field * keys_seen(spec.attention, whole.lattice)
-    return total / whole.lattice.size - attention
-
-
 def predictions() -> str:
     """What the model says of domains and numbers of processes that are not here."""
     parts = []
     for name, dim, points, channels in (("4096 x 4096", 2, 4096, 128), ("512 x 512 x 512", 3, 512, 64)):
         rows = []
         for kind in tqdm(KINDS, desc=name, disable=None):
-            model = model_of(kind, dim, hidden_channels=channels, subdomains=(points // 4,) * dim)
-            costs = CostModel(model.spec, operations_a_cell(model, (4,) * dim), FUNCTIONS)
-            whole = model.spec.decompose(model.spec.default_grid.with_points((points,) * dim))
+            sizes = (points,) * dim
+            costs = costs_of(kind, sizes, hidden_channels=channels, subdomains=(points // 4,) * dim)
+            whole = costs.spec.decompose(costs.spec.default_grid.with_points(sizes))
             for size in (8, 32, 128, 512):
                 if size > whole.subdomains[0]:
                     continue
@@ -235,14 +201,11 @@ def predictions() -> str:
     )
 
 
-FUNCTIONS = 15  # of field size that a block keeps: what `sizes` fits, rounded
-
-
 def mib(size: float) -> str:
     return f"{size / 2**20:,.1f} MiB"
 
 
-SECTIONS = {"scaling": scaling, "sizes": sizes, "predictions": predictions}
+SECTIONS = {"scaling": scaling, "work": work, "sizes": sizes, "predictions": predictions}
 HEADING = """# Subdomains spread over processes
 
 `python -m benchmarks.subdomains`, one thread a process, on two cores shared with others."""

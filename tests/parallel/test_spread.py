@@ -14,7 +14,7 @@ from mondrian.data.store import Simulations, write_shard
 from mondrian.prediction import load_model
 from mondrian.rollout import rollout
 from mondrian.surrogate import Scale, SurrogateSpec
-from tests.parallel.worker import CASES, NUMBER, work
+from tests.parallel.worker import CASES, COSTS, NUMBER, work
 
 BOX = Grid(extent=(2.0, 1.0), periodic=(True, False))
 GRID = BOX.with_points((24, 8))
@@ -73,6 +73,21 @@ def test_windows_that_lie_in_a_slab_exchange_nothing_but_the_shifted_ones(found)
     assert found[1][0]["swin periodic, 2 processes"]["received"] == 2 * a_row
 
 
+@pytest.mark.parametrize("case", COSTS)
+def test_as_much_is_multiplied_as_the_cost_model_says(found, case):
+    """Operations outside attention are counted elsewhere; the bias of positions, some thousands, is left out."""
+    for numbers in (of_rank[f"cost of {case}"] for of_rank in found[1]):
+        assert numbers["multiplied"] == pytest.approx(numbers["expected multiplied"], rel=2e-3)
+
+
+@pytest.mark.parametrize("case", COSTS)
+def test_a_process_keeps_its_share_of_each_sample_and_what_came_from_others(found, case):
+    for numbers in (of_rank[f"cost of {case}"] for of_rank in found[1]):
+        share = numbers["share"] * numbers["kept alone"]
+        assert numbers["kept"] < numbers["kept alone"]
+        assert abs(numbers["kept"] - share) < 4 * numbers["received"]  # keys and values, and how they are grouped
+
+
 def test_copies_add_up_to_second_order(found):
     for rank, of_rank in enumerate(found[1]):
         numbers = of_rank["copies"]
@@ -105,3 +120,4 @@ def test_the_command_under_torchrun_writes_what_one_process_predicts(found):
         np.testing.assert_array_equal(file["scalars/gamma"][:], gamma)
     np.testing.assert_allclose(np.load(folder / "next.npy"), expected[:, :1], rtol=1e-4, atol=1e-5)
     assert not list(folder.glob(".*.partial"))
+    assert [of_rank["rows read"] for of_rank in found[1]] == [[[0, 6]], [[6, 12]], [[12, 18]], [[18, 24]]]

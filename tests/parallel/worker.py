@@ -13,15 +13,20 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from benchmarks.measure import flops
+from benchmarks.spread import counted
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mondrian.cli import main
+from mondrian.data.sources.base import Field
 from mondrian.parallel import Partition, Processes, SpreadModel, mesh_of
-from mondrian.parallel.cost import numbers_sent
+from mondrian.parallel.cost import CostModel, Work, numbers_sent
 from mondrian.parallel.exchange import fetch
 from tests.models.cases import small
 
 NUMBER = 4
 POINTS = (8 * 3, 4 * 2)  # of 8 x 4 subdomains; an odd number along the axis of the slabs
+EVEN = {2: (0, 4, 8), 4: (0, 2, 4, 6, 8)}
 UNEVEN = {2: (0, 3, 8), 4: (0, 1, 2, 5, 8)}
 CASES = {
     f"{kind}{' staggered' * stagger}{' periodic' * periodic}{' relative' * relative}, {number} processes"
@@ -45,6 +50,8 @@ CASES = {
     "whole ring in one window, 2 processes": {"kind": "window", "number": 2, "periodic": True},
     "one row each, 4 processes": {"kind": "nbr", "number": 4, "periodic": True, "rows": 4, "stagger": True},
 }
+
+COSTS = [name for name, case in CASES.items() if "relative" in case and not case["stagger"]]
 
 
 def model_of(case):
@@ -111,6 +118,49 @@ def differences(case, processes):
     }
 
 
+def costs(case, processes):
+    """What a training step of this process multiplies, and keeps of each sample, beside what it does alone."""
+    spec = model_of(case).spec
+    grid = spec.default_grid.with_points(tuple(n * p for n, p in zip(spec.subdomains, (3, 2), strict=True)))
+    whole = spec.decompose(grid)
+    partition = Partition(UNEVEN[processes.number] if case.get("uneven") else EVEN[processes.number], grid.periodic[0])
+    start, stop = partition.scaled(3).owned(processes.rank)
+
+    model = model_of(case)
+    on_slab = SpreadModel(model, processes, partition=partition).on_slab
+
+    def alone(batch):
+        return model(torch.ones(batch, 2, *grid.points))
+
+    def spread(batch):
+        return on_slab(torch.ones(batch, 2, stop - start, grid.points[1]), grid)
+
+    reckoned = CostModel(spec, Work(0), counted(spec, whole.cell_points, training=True), 0)
+    with sdpa_kernel(SDPBackend.MATH):
+        multiplied = flops(lambda: spread(2).sum().backward())  # the first time: kernels are made, as after each step
+    return {
+        "multiplied": multiplied,
+        "expected multiplied": reckoned.flops(whole, partition, processes.rank, batch=2, training=True),
+        "kept": kept(spread, 2) - kept(spread, 1),
+        "kept alone": kept(alone, 2) - kept(alone, 1),
+        "share": (stop - start) / grid.points[0],
+        "received": sum(part.received for part in numbers_sent(spec, whole, partition, processes.rank, batch=1)),
+    }
+
+
+def kept(apply, batch):
+    """How many numbers are kept for the gradient of a batch."""
+    sizes = {}
+
+    def note(tensor):
+        sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() // tensor.itemsize
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        apply(batch)
+    return sum(sizes.values())
+
+
 def sum_of_copies(processes):
     """The gradient of a row is the sum over its copies, to second order too."""
     partition = Partition((0, 3, 4), ring=True)
@@ -148,14 +198,23 @@ def data_and_subdomains(mesh):
     return {"gradient": worst}
 
 
-def predicted(folder: Path, ports: list[int]) -> None:
-    """The command, as torchrun would start it, before anything else here knows of processes."""
+def predicted(folder: Path, ports: list[int]) -> list[list[int]]:
+    """The command, as torchrun would start it, before anything else here knows of processes; which rows it read."""
+    noted, read = set(), Field.read
+
+    def note(self, simulation, steps, rows=slice(None)):
+        if not self.is_number:
+            noted.add((rows.start, rows.stop))
+        return read(self, simulation, steps, rows)
+
+    Field.read = note
     for name, port in zip(("steps.hdf5", "next.npy"), ports, strict=True):  # a port that is just being left may mislead
         os.environ["MASTER_PORT"] = str(port)
         words = ["--steps", "2"] if name == "steps.hdf5" else []
         assert (
             main(["predict", str(folder / "model"), str(folder / "start.hdf5"), "-o", str(folder / name), *words]) == 0
         )
+    return [list(rows) for rows in noted]
 
 
 def refused(processes):
@@ -176,12 +235,14 @@ def work(rank: int, folder: str, ports: list[int]) -> None:
     """All of it, on one process."""
     torch.set_num_threads(1)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(NUMBER), LOCAL_RANK=str(rank), MASTER_ADDR="localhost")
-    predicted(Path(folder), ports)
+    rows_read = predicted(Path(folder), ports)
     torch.set_default_dtype(torch.float64)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=NUMBER)
     pairs, everybody = mesh_of(torch.device("cpu"), subdomains=2), Processes(dist.group.WORLD)
     groups = {2: Processes(pairs.get_group("subdomains")), 4: everybody}
     found = {name: differences(case, groups[case["number"]]) for name, case in CASES.items()}
+    found |= {f"cost of {name}": costs(CASES[name], groups[CASES[name]["number"]]) for name in COSTS}
+    found["rows read"] = rows_read
     found["copies"] = sum_of_copies(groups[2])
     found["data and subdomains"] = data_and_subdomains(pairs)
     found["refused"] = refused(everybody)

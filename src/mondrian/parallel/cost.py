@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mondrian.attention import AttentionSpec, GlobalAttention, NeighborhoodAttention, WindowedAttention
+from mondrian.attention.tiles import best_tile
 from mondrian.decomposition import Decomposition, Lattice
 from mondrian.models.transformer import TransformerSpec
 from mondrian.parallel.exchange import Plan, Wanted
 from mondrian.parallel.partition import Partition
 from mondrian.parallel.slabs import seen_rows
+from mondrian.strip import Rows, Strip
 
 
 @dataclass(frozen=True)
@@ -35,18 +38,44 @@ def numbers_sent(
     """
     sent = []
     points = math.prod(whole.cell_points)
-    for index in range(spec.n_layers):
-        pattern, lattice, owners = spec.attention.in_block(index), whole.lattice, partition
+    for block in _blocks(spec, whole, partition):
         moved = Sent(0, 0)
-        if spec.stagger and index % 2:
-            lattice, owners = whole.staggered().lattice, partition.staggered()
+        if block.staggered:
             base, half = partition.scaled(whole.cell_points[0]), partition.moved_points(whole.cell_points[0])
             a_row = batch * spec.hidden_channels * math.prod(whole.grid.points[1:])
             moved = _rows_sent(base, half.all_owned(), rank, a_row) + _rows_sent(half, base.all_owned(), rank, a_row)
-        wanted = tuple((rows.start, rows.stop) for rows in seen_rows(pattern, lattice, owners))
-        a_row = 2 * batch * spec.hidden_channels * points * math.prod(lattice.counts[1:])
-        sent.append(_rows_sent(owners, wanted, rank, a_row) + moved)
+        wanted = tuple((rows.start, rows.stop) for rows in block.seen)
+        a_row = 2 * batch * spec.hidden_channels * points * math.prod(block.lattice.counts[1:])
+        sent.append(_rows_sent(block.owners, wanted, rank, a_row) + moved)
     return tuple(sent)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """One block of a model: what attends how, on which lattice, and whose rows of it are whose."""
+
+    pattern: AttentionSpec
+    lattice: Lattice
+    owners: Partition
+    staggered: bool
+
+    @property
+    def seen(self) -> tuple[Rows, ...]:
+        """The rows that each process sees."""
+        return seen_rows(self.pattern, self.lattice, self.owners)
+
+    def strip(self, rank: int) -> Strip:
+        """The rows of a process, and those that they see."""
+        return Strip(Rows(self.lattice, *self.owners.owned(rank)), self.seen[rank])
+
+
+def _blocks(spec: TransformerSpec, whole: Decomposition, partition: Partition) -> Iterator[_Block]:
+    for index in range(spec.n_layers):
+        pattern = spec.attention.in_block(index)
+        if spec.stagger and index % 2:
+            yield _Block(pattern, whole.staggered().lattice, partition.staggered(), True)
+        else:
+            yield _Block(pattern, whole.lattice, partition, False)
 
 
 def _rows_sent(partition: Partition, wanted: Wanted, rank: int, a_row: int) -> Sent:
@@ -55,15 +84,18 @@ def _rows_sent(partition: Partition, wanted: Wanted, rank: int, a_row: int) -> S
     return Sent(plan.foreign * a_row, given * a_row)
 
 
-def keys_seen(attention: AttentionSpec, lattice: Lattice) -> int:
-    """How many cells a cell in the middle of a lattice attends to."""
+def pairs_multiplied(attention: AttentionSpec, strip: Strip) -> int:
+    """Pairs of cells whose scores are computed: whole windows, and tiles with all of their halo, seen or not."""
+    looking, held = ((rows.number, *strip.lattice.counts[1:]) for rows in (strip.queries, strip.keys))
     match attention:
         case WindowedAttention():
-            return math.prod(attention.window)
-        case NeighborhoodAttention() if not attention.zero_far:
-            return math.prod([min(2 * attention.radius + 1, count) for count in lattice.counts])
+            groups = [math.ceil(count / side) for count, side in zip(held, attention.window, strict=True)]
+            return math.prod(groups) * math.prod(attention.window) ** 2
+        case NeighborhoodAttention() if (tile := best_tile(strip, attention.radius)) is not None:
+            groups = [math.ceil(count / side) for count, side in zip(looking, tile, strict=True)]
+            return math.prod(groups) * math.prod(tile) * math.prod(side + 2 * attention.radius for side in tile)
         case GlobalAttention() | NeighborhoodAttention():
-            return lattice.size
+            return strip.queries.size * strip.keys.size
         case _:
             raise ValueError(f"no cost is known for {attention}; needed global, windowed or neighbourhood attention")
 
@@ -93,21 +125,32 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Work:
+    """Floating-point operations outside attention: of each cell, and once, on kernels that are made from weights."""
+
+    a_cell: float
+    once: float = 0.0
+
+
+@dataclass(frozen=True)
 class CostModel:
     r"""The cost of a model on a domain of $n = n_0 m$ cells of $P$ points, spread over $R$ processes by rows.
 
-    $$F = \tfrac{n}{R} \bigl( f + 4 L B C P\, s \bigr), \qquad
+    $$F = f_0 + \tfrac{n}{R} B \bigl( f + 4 L C P\, s \bigr), \qquad
     M = L B C P\, b \bigl( a \tfrac{n}{R} + 2 (\tfrac{n}{R} + k) \bigr), \qquad
     T = 2 L B C P\, b\, k$$
 
-    $F$ are the floating-point operations of an evaluation, $f$ those of one cell outside attention (counted), $s$ the
-    cells that a cell sees; $k$ the cells whose keys and values come from others: $n - n/R$ for global attention,
-    $2 r m$ for neighbourhoods, $w m$ in every other block for shifted windows. A training step has three times the
-    operations and twice the traffic. $M$ is what a step keeps for its gradient: $a$ functions a block (measured).
+    $F$ are the floating-point operations of an evaluation, $f$ those of one cell outside attention and $f_0$ those that
+    do not depend on the cells (both counted), $s$ the cells that a cell is multiplied with (`pairs_multiplied`); $k$
+    the cells whose keys and values come from others: $n - n/R$ for global attention, $2 r m$ for neighbourhoods, $w m$
+    in every other block for shifted windows. In a training step $f$ and $f_0$ are others, attention costs three times
+    as much, and all traffic goes back once more. $M$ is what a step keeps for its gradient: $a$ functions a block
+    (measured). That a staggered block between walls has a row of cells more is left out of $F$ and $M$.
     """
 
     spec: TransformerSpec
-    flops_a_cell: float
+    evaluation: Work
+    step: Work
     functions_a_block: float
     itemsize: int = 4
 
@@ -115,21 +158,35 @@ class CostModel:
         """The largest cost of all processes."""
         unit = self.spec.attention.window[0] if isinstance(self.spec.attention, WindowedAttention) else 1
         partition = Partition.even(whole.subdomains[0], processes, unit=unit, ring=whole.grid.periodic[0])
+        flops = max(self.flops(whole, partition, rank, batch=batch, training=training) for rank in range(processes))
         middle = processes // 2  # has neighbours on both sides where there are three processes or more
-        rows = max(stop - start for start, stop in partition.all_owned())
-        cells, points = rows * math.prod(whole.subdomains[1:]), math.prod(whole.cell_points)
-        field = batch * self.spec.hidden_channels * points  # numbers a cell
-        seen = keys_seen(self.spec.attention, whole.lattice)
-        flops = cells * (batch * self.flops_a_cell + 4 * self.spec.n_layers * field * seen)
+        cells = max(self._cells(whole, partition, rank) for rank in range(processes))
+        field = self._field(whole, batch)
         sent = numbers_sent(self.spec, whole, partition, middle, batch=batch)
         received = sum(block.received for block in sent)
         keys = sum(2 * cells * field + block.received for block in sent)
         blocks = self.spec.n_layers if training else 1
         kept = blocks * self.functions_a_block * cells * field + (keys if training else keys / self.spec.n_layers)
         messages = sum(1 for block in sent if block.received) * (processes - 1 if self._sees_all(whole) else 2)
-        times = 3 if training else 1
         back = 2 if training else 1
-        return Cost(times * flops, kept * self.itemsize, back * received * self.itemsize, back * messages)
+        return Cost(flops, kept * self.itemsize, back * received * self.itemsize, back * messages)
+
+    def flops(self, whole: Decomposition, partition: Partition, rank: int, *, batch: int, training: bool) -> float:
+        """The operations of one process."""
+        work, times = (self.step, 3) if training else (self.evaluation, 1)
+        blocks = _blocks(self.spec, whole, partition)
+        pairs = sum(pairs_multiplied(block.pattern, block.strip(rank)) for block in blocks)
+        cells = self._cells(whole, partition, rank)
+        return work.once + batch * cells * work.a_cell + times * 4 * self._field(whole, batch) * pairs
+
+    def _field(self, whole: Decomposition, batch: int) -> int:
+        """Numbers of one function on one cell."""
+        return batch * self.spec.hidden_channels * math.prod(whole.cell_points)
+
+    @staticmethod
+    def _cells(whole: Decomposition, partition: Partition, rank: int) -> int:
+        start, stop = partition.owned(rank)
+        return (stop - start) * math.prod(whole.subdomains[1:])
 
     def _sees_all(self, whole: Decomposition) -> bool:
-        return keys_seen(self.spec.attention, whole.lattice) == whole.lattice.size
+        return self.spec.attention.seen_by(Rows(whole.lattice, 0, 1)).all_there_are
