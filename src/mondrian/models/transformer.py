@@ -145,8 +145,8 @@ class TransformerOperator(OperatorModel):
     """A transformer over the functions on the subdomains of a box.
 
     Lift, position, blocks, projection; lift and projection are feed-forward operators on the subdomains too. Takes
-    `(batch, in_channels, *space)` to `(batch, out_channels, *space)` at any resolution: `grid` is the box and the kind of
-    its points, `x` says how many there are. Where the cuts do not divide them, the input is resampled to reference
+    `(batch, in_channels, *space)` to `(batch, out_channels, *space)` at any resolution: `grid` is the box and the kind
+    of its points, `x` says how many there are. Where the cuts do not divide them, the input is resampled to reference
     points of the cells and the answer back; `out_grid` asks for the answer at other points of the same box, or of a
     part of it. With `slab` the input lies on the cells of a part of a decomposition (`mondrian.parallel`). Fixed
     `cell_points` are completed by `Detail`.
