@@ -38,13 +38,14 @@ def free_port() -> str:
         return str(listener.getsockname()[1])
 
 
-def two_tasks(file: Path) -> list[dict[str, Any]]:
-    """What two processes saw that were started as srun starts two tasks on one machine."""
+def tasks(file: Path, number: int = 2) -> list[dict[str, Any]]:
+    """What several processes saw that were started as srun starts tasks on one machine."""
+    count = str(number)
     slurm = {"SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "train", "SLURM_NODELIST": "127.0.0.1", "SLURM_NODEID": "0",
-             "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "2", "SLURM_NNODES": "1", "SLURM_STEP_NUM_TASKS": "2",
+             "SLURM_NTASKS": count, "SLURM_NTASKS_PER_NODE": count, "SLURM_NNODES": "1", "SLURM_STEP_NUM_TASKS": count,
              "SLURM_STEP_NUM_NODES": "1", "MASTER_PORT": free_port(), "OMP_NUM_THREADS": "1"}  # fmt: skip
     command = [sys.executable, "-m", "tests.training.ranks", str(file)]
-    first, second = (
+    processes = [
         subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -53,16 +54,16 @@ def two_tasks(file: Path) -> list[dict[str, Any]]:
             cwd=ROOT,
             env=os.environ | slurm | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
         )
-        for rank in range(2)
-    )
+        for rank in range(number)
+    ]
     try:
-        _, errors = first.communicate(timeout=300)
-        assert first.returncode == 0, errors
+        _, errors = processes[0].communicate(timeout=300)
+        assert processes[0].returncode == 0, errors
     finally:
-        for process in (first, second):
+        for process in processes:
             process.kill()
             process.communicate()
-    return [json.loads(file.with_name(f"{file.stem}_{rank}.json").read_text()) for rank in range(2)]
+    return [json.loads(file.with_name(f"{file.stem}_{rank}.json").read_text()) for rank in range(number)]
 
 
 def assert_same(found: Run, wanted: Run) -> None:
@@ -101,7 +102,7 @@ def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began
     file.write_text(
         json.dumps({name: [*words, f"run={tmp_path / folders.get(name, name)}"] for name, words in jobs.items()})
     )
-    seen = two_tasks(file)
+    seen = tasks(file)
     handed_over = run_of("handed_over", "resume=true", "trainer=default", "max_steps=8")
 
     alone = run_of("alone", *noisy)

@@ -9,7 +9,7 @@ import torch
 
 from mondrian.training import OperatorData, Run
 from mondrian.training.train import train_config
-from tests.training.test_processes import IN_TIME, NOISY, assert_same, two_tasks
+from tests.training.test_processes import IN_TIME, NOISY, assert_same, tasks
 
 STAGGERED = (*NOISY, "model.n_layers=2", "model.stagger=true", "max_steps=4")
 
@@ -29,12 +29,24 @@ def test_two_processes_that_share_subdomains_train_like_one(
     file = tmp_path / "jobs.json"
     spread = {name: [*words, "parallel.subdomains=2", f"run={tmp_path / name}"] for name, words in jobs.items()}
     file.write_text(json.dumps(spread))
-    seen = two_tasks(file)
+    seen = tasks(file)
     assert seen[0]["ddp"] == seen[1]["ddp"] == [list(range(first, first + 4)) for first in range(0, 16, 4)]
     alone = train_config([*staggered, f"run={tmp_path / 'alone'}"])
     for name in ("ddp", "fsdp"):
         assert_same(Run.open(tmp_path / name), alone)
     assert_same(Run.open(tmp_path / "unrolled"), train_config([*unrolled, f"run={tmp_path / 'unrolled_alone'}"]))
+
+
+@pytest.mark.slow
+def test_batches_and_subdomains_are_shared_at_once_by_four_processes(allen_cahn: Path, tmp_path: Path) -> None:
+    """Two by two; of the five samples to validate on one pair has three."""
+    words, file = [*STAGGERED, f"data.path={allen_cahn}"], tmp_path / "jobs.json"
+    shared = [*words, "trainer=fsdp", "parallel.subdomains=2", f"run={tmp_path / 'four'}"]
+    file.write_text(json.dumps({"four": shared}))
+    seen = [rank["four"] for rank in tasks(file, 4)]
+    assert seen[0] == seen[1] == [[first, first + 1] for first in range(0, 16, 4)]
+    assert seen[2] == seen[3] == [[first + 2, first + 3] for first in range(0, 16, 4)]
+    assert_same(Run.open(tmp_path / "four"), train_config([*words, f"run={tmp_path / 'alone'}"]))
 
 
 def test_processes_that_share_subdomains_have_the_same_samples(allen_cahn_splits) -> None:
