@@ -12,8 +12,11 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -74,54 +77,93 @@ def scaling() -> str:
 
 
 def measured_work(groups: dict[int, Processes | None], kind: str, rounds: int) -> dict[int, dict[str, float]]:
-    """Of steps by one, two and four processes: the most operations of one, and the most processor seconds."""
-    rank = dist.get_rank()
-    sizes = [size for size in groups if rank < size]
-    steps = {size: training_step(model_of(kind), groups[size]) for size in sizes}
-    operations, best = dict.fromkeys(groups, 0.0), dict.fromkeys(groups, float("inf"))
+    """Of steps by one, two and four processes: the most operations of one, and the most processor seconds.
+
+    `exchanged` are those in exchanges, `exchange alone` those of the same exchanges of zeros by themselves, `whole`
+    those of a step on the whole field by each of as many processes at once: how they slow each other down.
+    """
+    rank, names = dist.get_rank(), ("operations", "step", "exchanged", "exchange alone", "whole")
+    steps = {size: training_step(model_of(kind), group) for size, group in groups.items() if rank < size}
+    whole = training_step(model_of(kind), None)
+    found = {size: dict.fromkeys(names, 0.0 if size not in steps else float("inf")) for size in groups}
     for number, size in product(range(rounds + 1), groups):
         dist.barrier()
         if size not in steps:
-            best[size] = 0.0
-        elif number == 0:  # warms up
-            operations[size] = flops(steps[size])
-        else:
-            begin = time.process_time()
-            steps[size]()
-            best[size] = min(best[size], time.process_time() - begin)
-    most = torch.tensor([list(operations.values()), list(best.values())], dtype=torch.float64)
+            continue
+        numbers = found[size]
+        if number == 0:  # warms up
+            numbers["operations"] = flops(steps[size])
+            whole()
+            continue
+        with exchanges_timed() as exchanges:
+            taken = processor_seconds(steps[size])
+        if taken < numbers["step"]:
+            numbers |= {"step": taken, "exchanged": sum(seconds for _, seconds in exchanges)}
+        alone = sum(processor_seconds(call) for call, _ in exchanges)
+        numbers["exchange alone"] = min(numbers["exchange alone"], alone)
+        numbers["whole"] = min(numbers["whole"], processor_seconds(whole))
+    most = torch.tensor([[found[size][name] for name in names] for size in groups], dtype=torch.float64)
     dist.all_reduce(most, dist.ReduceOp.MAX)
-    return {size: {"operations": most[0, n].item(), "seconds": most[1, n].item()} for n, size in enumerate(groups)}
+    return {size: dict(zip(names, row, strict=True)) for size, row in zip(groups, most.tolist(), strict=True)}
+
+
+def processor_seconds(run: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    run()
+    return time.process_time() - begin
+
+
+@contextmanager
+def exchanges_timed() -> Iterator[list[tuple[Callable[[], Any], float]]]:
+    """The exchanges of a block of code: how to do one like it again, and its processor seconds."""
+    original, calls = dist.all_to_all_single, []
+
+    def timed(received: torch.Tensor, sent: torch.Tensor, *sizes: list[int], group: dist.ProcessGroup) -> Any:
+        begin = time.process_time()
+        work = original(received, sent, *sizes, group=group)
+        taken = time.process_time() - begin
+        shapes = (received.shape, sent.shape)
+        calls.append((lambda: original(*map(torch.zeros, shapes), *sizes, group=group), taken))
+        return work
+
+    dist.all_to_all_single = timed
+    try:
+        yield calls
+    finally:
+        dist.all_to_all_single = original
 
 
 def work() -> str:
     """Operations and processor time of a training step, beside the cost model."""
-    rows, rates = [], []
+    rows, bandwidths = [], []
     for kind in tqdm(KINDS, desc="work", disable=None):
-        found = started(4, measured_work, kind, 9)
-        spec, costs = model_of(kind).spec, costs_of(kind, POINTS)
-        whole = spec.decompose(spec.default_grid.with_points(POINTS))
-        rate = costs.of(whole, 1, batch=1, training=True).flops / found[1]["seconds"]
-        rates.append(f"{kind} {rate / 1e9:.0f}")
+        found, costs = started(4, measured_work, kind, 5), costs_of(kind, POINTS)
+        whole = costs.spec.decompose(costs.spec.default_grid.with_points(POINTS))
+        of = {size: costs.of(whole, size, batch=1, training=True) for size in found}
+        bandwidth = of[4].received / found[4]["exchange alone"]
+        bandwidths.append(f"{kind} {bandwidth / 1e9:.1f}")
         for size, numbers in found.items():
-            reckoned = costs.of(whole, size, batch=1, training=True).flops
-            seconds = reckoned / rate
+            rates = [of[1].flops / found[number]["whole"] for number in (1, size)]
+            times = [of[size].seconds(Machine(rate, bandwidth, memory=float("inf"))) for rate in rates]
             rows.append(
                 [
                     kind,
                     str(size),
                     f"{numbers['operations'] / 1e9:.2f}",
-                    f"{reckoned / 1e9:.2f}",
-                    f"{numbers['seconds']:.3f} s",
-                    f"{seconds:.3f} s",
-                    f"{numbers['seconds'] / seconds - 1:+.0%}",
+                    f"{of[size].flops / 1e9:.2f}",
+                    f"{numbers['step']:.3f} s",
+                    f"{numbers['exchanged']:.3f} s",
+                    *(f"{seconds:.3f} s ({numbers['step'] / seconds - 1:+.0%})" for seconds in times),
                 ]
             )
+    header = ["attention", "processes", "GFLOP", "by the model", "processor", "of it exchange"]
     return (
-        "The same step; the largest of all processes, processor time of each the best of nine. Operations are counted "
-        "by torch, those of the model follow from sizes and from what a cell costs on two small lattices. Its time is "
-        f"its operations at the rate of one process ({', '.join(rates)} GFLOP/s).\n\n"
-        + table(["attention", "processes", "GFLOP", "by the model", "processor", "by the model", "deviation"], rows)
+        "The same step; the largest of all processes, processor time the best of five. Operations are counted by "
+        "torch; those of the model follow from sizes and from what a cell costs on two small lattices. Its time is its "
+        "operations at the rate at which a process does the whole field, by itself or while as many do that at once, "
+        "and its bytes at the rate of the same exchanges by themselves on four, per second of processor time "
+        f"({', '.join(bandwidths)} GB/s). In brackets by how much the measured time is longer.\n\n"
+        + table([*header, "by the model, alone", "at once"], rows)
     )
 
 
@@ -152,9 +194,10 @@ def sizes() -> str:
     os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**16)  # what is freed goes back at once, so that peaks can be seen
     found = started(4, measured_sizes)
     del os.environ["MALLOC_MMAP_THRESHOLD_"]
+    models = {kind: costs_of(kind, POINTS, memory=found[kind, 1]["memory"]) for kind in KINDS}
     rows = []
     for (kind, size), numbers in found.items():
-        costs = costs_of(kind, POINTS, memory=found[kind, 1]["memory"])
+        costs = models[kind]
         whole = costs.spec.decompose(costs.spec.default_grid.with_points(POINTS))
         cost = costs.of(whole, size, batch=1, training=True)
         counted = [mib(numbers["memory"]), mib(cost.kept), mib(numbers["received"]), mib(cost.received)]
@@ -196,7 +239,8 @@ def predictions() -> str:
     return (
         f"A training step, one field, float32, of each process. Reckoned for {A100.flops / 1e12:.0f} TFLOP/s, "
         f"{A100.bandwidth / 1e9:.0f} GB/s from others and {A100.memory / 1e9:.0f} GB a process, with {FUNCTIONS} "
-        "functions a block kept for the gradient, and nothing of the exchange hidden behind the work.\n\n"
+        "functions a block kept for the gradient, and nothing of the exchange hidden behind the work. Global attention "
+        "is reckoned with a kernel that keeps no scores: a relative bias of all pairs would not fit.\n\n"
         + "\n\n".join(parts)
     )
 
