@@ -18,6 +18,7 @@ from mondrian.grid import Grid
 from mondrian.report.style import FAINT
 
 CUTS = "cuts"  # the label of the lines between subdomains
+CLEAR = 8  # subdomains along an axis whose lines do not hide the field
 # Without the darkest ends of red and blue: phases of plus and minus one fill whole pictures with them.
 SIGNED = LinearSegmentedColormap.from_list("signed", colormaps["RdBu_r"](np.linspace(0.1, 0.9, 256)))
 ONE_SIGNED, ERROR = colormaps["viridis"], colormaps["magma"]
@@ -89,12 +90,13 @@ def show(
 
 
 def draw_cuts(ax: Axes, grid: Grid, subdomains: Sequence[int], *, colour: str = FAINT) -> None:
-    """Thin lines where a subdomain ends and the next begins."""
+    """Thin lines where a subdomain ends and the next begins, the fainter the more there are."""
     directions = ((ax.axvline, 0), (ax.axhline, 1))[: 1 if grid.dim == 1 else 2]
     for (line, axis), count in zip(directions, subdomains, strict=False):
+        faintness = max(1, count / CLEAR)
         for cut in range(1, count):
             place = grid.origin[axis] + grid.extent[axis] * cut / count
-            line(place, color=colour, alpha=0.4, linewidth=0.4, label=CUTS)
+            line(place, color=colour, alpha=0.4 / faintness, linewidth=0.4, label=CUTS)
 
 
 def bar(
