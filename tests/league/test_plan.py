@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mondrian.league.entrants import Entrant, known_names
 from mondrian.league.plan import OUTCOME, Job, Plan
 from mondrian.league.settings import SAMPLES, TIME, TUNING, read
 
@@ -127,3 +128,9 @@ def test_every_league_of_ours_can_be_read(problem: str, scale: str, part: str) -
     league = read([problem, f"scale={scale}", f"part={part}"])
     assert len(league.entrants) == {"main": 12, "ablation": 14}[part]
     assert all(league.words(entrant)[0].startswith(f"experiment={problem}/") for entrant in league.entrants)
+
+
+@pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])
+def test_every_recipe_of_a_problem_may_take_part(problem: str) -> None:
+    entrants = [Entrant.named(problem, name) for name in known_names(problem)]
+    assert len({entrant.label for entrant in entrants}) == len(entrants) > 20

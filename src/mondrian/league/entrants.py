@@ -9,7 +9,7 @@ from typing import Any
 from mondrian.recipes import recipe_names
 
 STAGGERED = "_staggered"
-FAMILIES = {"vit": "ViT-NO", "swin": "Swin-NO", "nbr": "Neighbourhood-NO"}
+FAMILIES = {"vit": "ViT-NO", "swin": "Swin-NO", "nbr": "Neighbourhood-NO", "unet": "UNet-NO"}
 OPERATORS = {
     "integral": "integral",
     "low_rank": "low rank",
@@ -59,7 +59,8 @@ class Entrant:
         if not ours:
             return cls(name, BASELINES[name], ours=False)
         family, _, operator = recipe.partition("_")
-        label = f"{FAMILIES[family]}, {OPERATORS[operator]}"
+        known_parts = family in FAMILIES and operator in OPERATORS
+        label = f"{FAMILIES[family]}, {OPERATORS[operator]}" if known_parts else recipe.replace("_", " ")
         return cls(name, label + (", staggered" if name != recipe else ""), ours=True)
 
     @property
