@@ -11,19 +11,25 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
 import mondrian
 from benchmarks.measure import flops, interleaved, keep_large_allocations, matrix_peak, peak_memory, table
 from benchmarks.sections import run_sections
 from mondrian import Integral, LowRank, Mixture, SeparableMixture, nbr_no, swin_no
-from mondrian.attention import FunctionAttention
+from mondrian.attention import AttentionSpec, FunctionAttention
+from mondrian.attention.patterns import Bias
+from mondrian.decomposition import Lattice
 from mondrian.operators import Evaluation, OperatorSpec, use_definitions
 from mondrian.quadrature import Cell, Midpoint
+from mondrian.strip import Strip
 
 RESULTS = Path(__file__).parent / "results" / "core.md"
 OPERATORS = ("integral", "low_rank", "attention", "spectral", "interpolating", "mo", "sepmo")
@@ -155,7 +161,7 @@ def models() -> str:
         model = mondrian.build(name)
         plain = use_definitions(copy.deepcopy(model))
         step = training_step(model, 32, 32)
-        time = interleaved({"fast": step, "plain": training_step(plain, 32, 32)}, rounds=8, seconds=90)
+        time = interleaved({"fast": step, "plain": training_step(plain, 32, 32)}, rounds=15, seconds=120)
         rate = flops(step) / time["fast"]
         rows.append(
             [
@@ -173,26 +179,44 @@ def models() -> str:
     return note + table(["", "definitions", "library", "ratio", ""], rows)
 
 
+@dataclass(frozen=True)
+class NoAttention(AttentionSpec):
+    """Every cell sees itself only: what a model costs besides attention."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
+        return v
+
+
 def attention() -> str:
     """Windowed and neighbourhood models on 32 x 32 subdomains against a full masked score matrix."""
     rows = []
-    for operator in (LowRank(), SeparableMixture(terms=64)):
-        settings = {"hidden_channels": 64, "subdomains": (32, 32), "operator": operator}
+    for width, operator in product((32, 64), (LowRank(), SeparableMixture(terms=64))):
+        settings = {"hidden_channels": width, "subdomains": (32, 32), "operator": operator}
         for label, model in {
             "windowed, 4 x 4": swin_no(2, 1, window=(4, 4), shift=(2, 2), **settings),
             "neighbourhood, radius 2": nbr_no(2, 1, radius=2, **settings),
         }.items():
-            masked = copy.deepcopy(model)
+            masked, without = copy.deepcopy(model), copy.deepcopy(model)
             for module in masked.modules():
                 if isinstance(module, FunctionAttention):
                     module.plain = True
+            for module in without.modules():
+                if isinstance(module, FunctionAttention):
+                    module.spec = NoAttention(n_heads=model.spec.attention.n_heads)
             for task, make in {"forward": forward_run, "training step": training_step}.items():
-                time = interleaved({"fast": make(model, 1, 128), "masked": make(masked, 1, 128)}, rounds=8, seconds=20)
-                name = f"{label}, {type(operator).__name__}, {task}"
-                times = [f"{time[kind] * 1e3:.0f} ms" for kind in ("masked", "fast")]
-                rows.append([name, *times, f"{time['masked'] / time['fast']:.1f}x"])
-    note = "32 x 32 subdomains of 4 x 4 points, 64 channels, four blocks, batch 1:\n\n"
-    return note + table(["", "full masked matrix", "library", "ratio"], rows)
+                models = {"fast": model, "masked": masked, "without": without}
+                time = interleaved({kind: make(each, 1, 128) for kind, each in models.items()}, rounds=8, seconds=25)
+                fast, full, none = (time[kind] for kind in models)
+                rows.append(
+                    [
+                        f"{label}, {type(operator).__name__}, {width} channels, {task}",
+                        *(f"{part * 1e3:.0f} ms" for part in (full, fast, none)),
+                        f"{full / fast:.1f}x",
+                        f"{(full - none) / (fast - none):.1f}x",
+                    ]
+                )
+    note = "32 x 32 subdomains of 4 x 4 points, four blocks, batch 1:\n\n"
+    return note + table(["", "full masked matrix", "library", "without attention", "ratio", "of attention alone"], rows)
 
 
 def fno_like(parameters: int) -> torch.nn.Module:

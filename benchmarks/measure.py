@@ -27,28 +27,33 @@ def interleaved(
 ) -> dict[str, float]:
     """The best time of each case, taken in turns, so that a busy neighbour slows them all alike.
 
-    Every case runs once to warm up and at least once more; then until `rounds` or `seconds` are used up. Each round
-    waits for other processes to be quiet, in all no longer than `patience` seconds: threads that wait for each other
-    suffer far more from a neighbour than its share of the cores. One thread does not: there it is processor time that
-    is taken, and nothing is waited for.
+    Every case runs once to warm up and at least once more; then until `rounds` or `seconds` are used up. In each round
+    a case that is many times shorter than the longest has several turns, at most five. Each round waits for other
+    processes to be quiet, in all no longer than `patience` seconds: threads that wait for each other suffer far more
+    from a neighbour than its share of the cores. One thread does not: there it is processor time that is taken, and
+    nothing is waited for.
     """
     alone = torch.get_num_threads() == 1
     clock = time.process_time if alone else time.perf_counter
-    for run in cases.values():
-        run()
+    warm = {name: _seconds(run, clock) for name, run in cases.items()}
+    turns = {name: min(5, max(1, int(max(warm.values()) / taken / 2))) for name, taken in warm.items()}
     best = dict.fromkeys(cases, float("inf"))
     used = 0.0
     for number in range(rounds):
         patience -= 0 if alone else wait_for_quiet(patience)
         for name, run in cases.items():
-            begin = clock()
-            run()
-            taken = clock() - begin
-            best[name] = min(best[name], taken)
-            used += taken
+            taken = [_seconds(run, clock) for _ in range(turns[name])]
+            best[name] = min(best[name], *taken)
+            used += sum(taken)
         if number and used > seconds:
             break
     return best
+
+
+def _seconds(run: Callable[[], Any], clock: Callable[[], float]) -> float:
+    begin = clock()
+    run()
+    return clock() - begin
 
 
 def wait_for_quiet(seconds: float, *, share: float = 0.1) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mondrian.operators.derivatives import differentiable_gradients
 
-CACHE = 2**19  # numbers in the stack of a chunk on a CPU: two megabytes in float32
+CACHE = 2**19  # numbers in the stack of a chunk on a CPU for each of its threads: two megabytes in float32
 DEVICE = 2**26  # elsewhere, where few large products count
 
 
@@ -78,7 +78,8 @@ class StackedMix(torch.autograd.Function):
 
 
 def _chunks(v: Tensor, kernels: Tensor) -> list[slice]:
-    size = (CACHE if v.device.type == "cpu" else DEVICE) // (v[0].numel() * (len(kernels) + 1))
+    room = CACHE * torch.get_num_threads() if v.device.type == "cpu" else DEVICE
+    size = room // (v[0].numel() * (len(kernels) + 1))
     return [slice(start, start + max(1, size)) for start in range(0, v.shape[0], max(1, size))]
 
 
