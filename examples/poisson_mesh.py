@@ -2,9 +2,9 @@
 
   python examples/poisson_mesh.py [--partition metis] [--no-stagger] [--meshes 384] [--steps 1000] [--folder DIR]
 
--u_xx - u_yy = f with u = 0 on all boundaries, solved with scikit-fem (`pip install 'mondrian[mesh]'`). The model sees f
-and the distance to the boundary at the vertices. It is tried on new domains, with meshes as fine as in training and
-twice as fine. Without arguments it takes some minutes on one core.
+-u_xx - u_yy = f with u = 0 on all boundaries, solved with scikit-fem. The model sees f and the distance to the
+boundary at the vertices. It is tried on new domains, with meshes as fine as in training and twice as fine. Without
+arguments it takes some minutes on one core. It needs `pip install -c constraints.txt -e '.[mesh]'`.
 """
 
 import argparse

@@ -141,7 +141,7 @@ def test_refinement_converges_at_second_order_between_walls():
 
 def test_without_the_extra_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "neuralop.layers.channel_mlp", None)
-    with pytest.raises(ImportError, match=r"pip install -c constraints.txt 'mondrian\[baselines\]'"):
+    with pytest.raises(ImportError, match=r"pip install -c constraints.txt -e '.\[baselines\]'"):
         fno(1, 1)
 
 

@@ -160,7 +160,7 @@ def test_impossible_partitions_are_refused(run, message):
 
 def test_a_missing_library_is_named_with_the_way_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pymetis", None)
-    with pytest.raises(ImportError, match=r"needs the library pymetis: pip install 'mondrian\[mesh\]'"):
+    with pytest.raises(ImportError, match=r"needs the library pymetis: pip install -c constraints.txt -e '.\[mesh\]'"):
         MetisParts(parts=2).cut(square_mesh(3).point_set())
 
 

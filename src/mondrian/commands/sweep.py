@@ -19,7 +19,7 @@ One after the other in this process, or by another launcher of Hydra:
 
 The folder gets sweep.csv (a row a run), sweep.png (loss against each setting) and the runs as 0, 1, ..., each
 a folder as `mondrian train` writes it. Stopped or killed? The same command goes on. Optuna and the launchers are the
-extra `sweeps`: pip install 'mondrian[sweeps]'.
+extra `sweeps`: pip install -c constraints.txt -e '.[sweeps]'.
 """
 
 from __future__ import annotations

@@ -11,4 +11,4 @@ def extra(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise ImportError(f"this needs the library {name}: pip install 'mondrian[mesh]'") from error
+        raise ImportError(f"this needs the library {name}: pip install -c constraints.txt -e '.[mesh]'") from error

@@ -32,8 +32,8 @@ def sweep(words: Sequence[str]) -> Results:
             hydra.main(config_path="pkg://mondrian.conf.sweep", config_name="sweep", version_base="1.3")(trial)()
         except MissingConfigException as error:
             raise ValueError(
-                f"{error.missing_cfg_file} is not installed: it needs the extra `sweeps`, pip install "
-                "'mondrian[sweeps]'; hydra/sweeper=basic tries all combinations without it"
+                f"{error.missing_cfg_file} is not installed: it needs the extra `sweeps`, pip install -c "
+                "constraints.txt -e '.[sweeps]'; hydra/sweeper=basic tries all combinations without it"
             ) from error
     results = Results.read(plan)
     results.save()

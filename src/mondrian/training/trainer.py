@@ -99,5 +99,5 @@ def _wandb(config: DictConfig, run: Run, identity: str) -> Logger:
         return WandbLogger(project=str(config.wandb), save_dir=str(run.folder), name=str(run.folder), id=identity)
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"wandb={config.wandb} needs the extra `tracking`: pip install 'mondrian[tracking]'"
+            f"wandb={config.wandb} needs the extra `tracking`: pip install -c constraints.txt -e '.[tracking]'"
         ) from error

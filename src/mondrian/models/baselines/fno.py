@@ -124,6 +124,6 @@ def neuraloperator() -> SimpleNamespace:
             from neuralop.layers.spectral_convolution import SpectralConv
     except ImportError as error:
         raise ImportError(
-            "FNO needs the library neuraloperator: pip install -c constraints.txt 'mondrian[baselines]'"
+            "FNO needs the library neuraloperator: pip install -c constraints.txt -e '.[baselines]'"
         ) from error
     return SimpleNamespace(ChannelMLP=ChannelMLP, SpectralConv=SpectralConv, skip_connection=skip_connection)
