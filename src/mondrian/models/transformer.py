@@ -63,6 +63,8 @@ class TransformerSpec(ModelSpec):
             raise ValueError(f"grid has {self.grid.dim} axes; the subdomains have {self.dim}")
         if self.norm not in NORMS:
             raise ValueError(f"norm={self.norm!r} is not known; needed one of {list(NORMS)}")
+        if self.branch_scale is not None and not math.isfinite(self.branch_scale):
+            raise ValueError(f"branch_scale={self.branch_scale} must be finite")
         if self.cell_points and (len(self.cell_points) != self.dim or min(self.cell_points) < 1):
             raise ValueError(f"cell_points={self.cell_points} must hold {self.dim} numbers of at least 1")
         if self.subdomains or self.grid is not None:
