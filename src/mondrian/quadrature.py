@@ -21,6 +21,8 @@ class Quadrature(Spec):
     On a box it is the product of the rule along each axis; the measure of the box is one.
     """
 
+    equal_weights = False  # whatever the number of points
+
     @property
     def order(self) -> int:
         """The power of `1 / n` with which the error on smooth functions falls."""
@@ -45,6 +47,8 @@ class Quadrature(Spec):
 @dataclass(frozen=True)
 class Midpoint(Quadrature):
     """Equal weights, second order."""
+
+    equal_weights = True
 
     @property
     def order(self) -> int:

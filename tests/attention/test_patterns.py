@@ -11,8 +11,8 @@ from tests.attention.cases import CASES, LATTICES, bias, functions, patterns
 pytestmark = pytest.mark.usefixtures("float64")
 
 
-def values_and_gradients(attend, qkv, lattice, network):
-    u = attend(*qkv, lattice, network)
+def values_and_gradients(attend, qkv, lattice, network, scale=1.0):
+    u = attend(*qkv, lattice, network, scale=scale)
     weights = list(network.parameters()) if network is not None else []
     return u, torch.autograd.grad(u.sin().sum(), [*qkv, *weights])
 
@@ -32,6 +32,10 @@ def test_the_fast_path_equals_the_masked_score_matrix_in_values_and_gradients(pl
     fast = values_and_gradients(spec.attend, qkv, lattice, network)
     plain = values_and_gradients(spec.definition, qkv, lattice, network)
     assert_same(fast, plain, rtol=1e-10, atol=1e-10)
+    q, k, v = qkv
+    scaled = values_and_gradients(spec.attend, qkv, lattice, network, scale=0.3)
+    assert_same(scaled, values_and_gradients(spec.definition, qkv, lattice, network, scale=0.3), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(scaled[0], spec.definition(0.3 * q, k, v, lattice, network), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize(("place", "kind"), CASES)

@@ -57,7 +57,7 @@ class FunctionAttention(nn.Module):
         self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
     ) -> Float[Tensor, "batch cell channel point"]:
         part = cell.split(self.parts) if math.prod(self.parts) > 1 else cell
-        q, k, v = self.project(u, cell).chunk(3, dim=2)
+        q, k, v = self.project.split(u, cell, 3)
         scale = (u.shape[2] // self.spec.n_heads) ** -0.5
         if self.rotary is not None:
             angles = self.rotary.angles(u.shape[2] // self.spec.n_heads // 2, lattice, dtype=u.dtype, device=u.device)
@@ -66,9 +66,12 @@ class FunctionAttention(nn.Module):
         place, (k, v) = lattice.look(self.spec, k, v) if isinstance(lattice, Slab) else (lattice, (k, v))
         q, k, v = (self._heads(function, cell) for function in (q, k, v))
         # the sum over points becomes a quadrature of the integral
-        q = q * (part.weights * scale).repeat(q.shape[-1] // part.size)
+        if part.quadrature.equal_weights:
+            scale /= part.size
+        else:
+            q = q * part.weights.repeat(q.shape[-1] // part.size)
         attend = self.spec.definition if self.plain else self.spec.attend
-        return self.out(self._merge(attend(q, k, v, place, self.bias), u, cell), cell)
+        return self.out(self._merge(attend(q, k, v, place, self.bias, scale=scale), u, cell), cell)
 
     def _rotated(self, u: Tensor, angles: Tensor) -> Tensor:
         return rotate(u.unflatten(2, (self.spec.n_heads, -1)), angles).flatten(2, 3)

@@ -63,8 +63,10 @@ class AttentionSpec(Spec):
         v: Float[Tensor, "batch head key feature"],
         lattice: Lattice | Strip,
         bias: Bias | None = None,
+        *,
+        scale: float = 1.0,
     ) -> Float[Tensor, "batch head query feature"]:
-        """Softmax attention over what each cell sees."""
+        """Softmax attention over what each cell sees, with `scale` times the products of queries and keys as scores."""
         raise NotImplementedError
 
     def definition(
@@ -74,11 +76,13 @@ class AttentionSpec(Spec):
         v: Float[Tensor, "batch head key feature"],
         lattice: Lattice | Strip,
         bias: Bias | None = None,
+        *,
+        scale: float = 1.0,
     ) -> Float[Tensor, "batch head query feature"]:
         """The same by a full score matrix, what is not seen masked."""
         strip = Strip.of(lattice)
         self.check(strip.lattice)
-        score = torch.einsum("bhif,bhjf->bhij", q, k)
+        score = scale * torch.einsum("bhif,bhjf->bhij", q, k)
         if bias is not None:
             score = score + bias(strip.offsets(q.device), strip.lattice.reach)
         return torch.softmax(self.hide(score, strip), dim=-1) @ v
@@ -98,10 +102,19 @@ class GlobalAttention(AttentionSpec):
     def seen_by(self, rows: Rows) -> Rows:
         return Rows(rows.lattice, 0, rows.counts[0])
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        lattice: Lattice | Strip,
+        bias: Bias | None = None,
+        *,
+        scale: float = 1.0,
+    ) -> Tensor:
         strip = Strip.of(lattice)
         mask = None if bias is None else bias(strip.offsets(q.device), strip.lattice.reach)[None].to(q.dtype)
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
 
 
 @dataclass(frozen=True)
@@ -153,7 +166,16 @@ class WindowedAttention(AttentionSpec):
         last = s + math.ceil((rows.stop - s) / w) * w
         return Rows.within(rows.lattice, first, last)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        lattice: Lattice | Strip,
+        bias: Bias | None = None,
+        *,
+        scale: float = 1.0,
+    ) -> Tensor:
         strip = Strip.of(lattice)
         self.check(strip.lattice)
         groups = windows(strip, self.window, self.shift, q.device)
@@ -162,7 +184,7 @@ class WindowedAttention(AttentionSpec):
         qw, kw, vw = (
             groups.split(part, cells) for part, cells in ((q, groups.queries), (k, groups.keys), (v, groups.keys))
         )
-        return groups.join(F.scaled_dot_product_attention(qw, kw, vw, attn_mask=mask, scale=1.0))
+        return groups.join(F.scaled_dot_product_attention(qw, kw, vw, attn_mask=mask, scale=scale))
 
 
 @dataclass(frozen=True)
@@ -198,7 +220,16 @@ class NeighborhoodAttention(AttentionSpec):
         reach = rows.counts[0] if self.zero_far else self.radius
         return Rows.within(rows.lattice, rows.start - reach, rows.stop + reach)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        lattice: Lattice | Strip,
+        bias: Bias | None = None,
+        *,
+        scale: float = 1.0,
+    ) -> Tensor:
         strip = Strip.of(lattice)
         self.check(strip.lattice)
         groups = tiles(strip, self.radius, q.device)
@@ -207,17 +238,19 @@ class NeighborhoodAttention(AttentionSpec):
         values = None if bias is None else bias(offsets.clamp(-self.radius, self.radius), reach)
         if groups is None:  # the halo would reach everything: nothing to save
             near = offsets.abs().amax(dim=-1) <= self.radius
-            return self._softmax(q, k, v, mask_of(near[None], values, q), v)
+            return self._softmax(q, k, v, mask_of(near[None], values, q), v, scale)
         queries, keys, near = (
             groups.split(part, cells) for part, cells in ((q, groups.queries), (k, groups.keys), (v, groups.keys))
         )
-        return groups.join(self._softmax(queries, keys, near, mask_of(groups.seen, values, q), v))
+        return groups.join(self._softmax(queries, keys, near, mask_of(groups.seen, values, q), v, scale))
 
-    def _softmax(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, everywhere: Tensor) -> Tensor:
+    def _softmax(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, everywhere: Tensor, scale: float
+    ) -> Tensor:
         if not self.zero_far or mask is None:
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
         # the far cells, all with weight exp(0), are all cells less the near ones
-        score = q @ k.mT + mask
+        score = scale * (q @ k.mT) + mask
         top = score.amax(dim=-1, keepdim=True).clamp_min(0)
         near, far = torch.exp(score - top), torch.exp(-top)
         total = everywhere.sum(dim=-2, keepdim=True).repeat_interleave(len(q) // len(everywhere), dim=0)

@@ -39,6 +39,12 @@ class SubdomainOperator(nn.Module):
             )
         return self.definition(v, cell) if self.plain else self.evaluate(v, cell)
 
+    def split(
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, parts: int
+    ) -> tuple[Float[Tensor, "batch cell channel_part point"], ...]:
+        """The output in so many tensors with equal shares of its channels: queries, keys and values, say."""
+        return self(v, cell).chunk(parts, dim=2)
+
     def definition(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:

@@ -9,7 +9,10 @@ from torch import Tensor
 
 
 def differentiable_gradients(
-    plain: Callable[..., Tensor], inputs: Sequence[Tensor | None], needed: Sequence[bool], slope: Tensor
+    plain: Callable[..., Tensor | tuple[Tensor, ...]],
+    inputs: Sequence[Tensor | None],
+    needed: Sequence[bool],
+    slope: Tensor | tuple[Tensor, ...],
 ) -> tuple[Tensor | None, ...]:
     """The gradients of `plain` at `inputs` as autograd finds them, which can be differentiated again."""
     wanted = [tensor for tensor, need in zip(inputs, needed, strict=True) if need and tensor is not None]

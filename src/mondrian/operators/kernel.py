@@ -47,14 +47,16 @@ class FullRidgeOperator(RidgeOperator):
             costs[Evaluation.SEPARATED] = rows * (1.5 * moments + 3 * core) + 2e6
         return costs
 
-    def dense(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def dense(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell, parts: int
+    ) -> tuple[Float[Tensor, "row channel_part point"], ...]:
         kernel = self.kept(cell, Evaluation.DENSE, lambda: self._kernel_matrix(cell))
         constant = self.constant()
         if constant is None:
             u = v.flatten(1) @ kernel
         else:
             u = torch.addmm(constant.repeat_interleave(cell.size), v.flatten(1), kernel)
-        return u.unflatten(1, (self.out_channels, cell.size))
+        return u.unflatten(1, (self.out_channels, cell.size)).chunk(parts, dim=1)
 
     def _kernel_matrix(self, cell: Cell) -> Float[Tensor, "channel_in_point channel_out_point"]:
         """The operator as one matrix from `(channel, y)` to `(channel, x)`, weights and skip included."""
@@ -70,7 +72,9 @@ class FullRidgeOperator(RidgeOperator):
         kernel = torch.cat(mixing).mT @ torch.cat(functions).flatten(1)
         return kernel.view(i, o, n, n).transpose(1, 2).reshape(i * n, o * n)
 
-    def collapsed(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def collapsed(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell, parts: int
+    ) -> tuple[Float[Tensor, "row channel_part point"], ...]:
         n, o, x = cell.size, self.out_channels, cell.coordinates
         ridges = self.kept(
             cell, Evaluation.COLLAPSED, lambda: Ridge.of(self.first)(x, x) * cell.weights[:, None]
@@ -79,12 +83,12 @@ class FullRidgeOperator(RidgeOperator):
         if self.in_channels > o:  # channels first, where they become fewer
             mixed = matrices.permute(2, 0, 1).reshape(-1, self.in_channels) @ v  # row (channel hidden) point
             u = (mixed.reshape(-1, ridges.shape[0] * n) @ ridges.reshape(-1, n)).view(-1, o, n)
-            return self._finish(u, v, (v @ cell.weights) @ mean)
+            return self._finish(u, v, (v @ cell.weights) @ mean).chunk(parts, dim=1)
         matrix = matrices.permute(2, 0, 1).flatten(1)  # channel_out (hidden channel_in)
         if self.skip is not None:
             matrix = torch.cat([matrix, self.skip.weight], dim=1)
         shift, constant = (v @ cell.weights) @ mean, self.constant()
-        return stacked_mix(v, ridges[:, None], matrix, shift if constant is None else shift + constant)
+        return stacked_mix(v, ridges[:, None], matrix, shift if constant is None else shift + constant, parts)
 
     def separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
         n, i, o = cell.size, self.in_channels, self.out_channels

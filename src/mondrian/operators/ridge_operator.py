@@ -34,15 +34,22 @@ class RidgeOperator(SubdomainOperator):
     def evaluate(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
+        return self.split(v, cell, 1)[0]
+
+    def split(
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, parts: int
+    ) -> tuple[Float[Tensor, "batch cell channel_part point"], ...]:
+        if self.plain:
+            return super().split(v, cell, parts)
         rows = v.flatten(0, 1)
         match self.evaluation or self.choose(rows.shape[0], cell):
             case Evaluation.DENSE:
-                u = self.dense(rows, cell)
+                outputs = self.dense(rows, cell, parts)
             case Evaluation.COLLAPSED:
-                u = self.collapsed(rows, cell)
+                outputs = self.collapsed(rows, cell, parts)
             case Evaluation.SEPARATED:
-                u = self.separated(rows, cell)
-        return u.unflatten(0, v.shape[:2])
+                outputs = self.separated(rows, cell).chunk(parts, dim=1)
+        return tuple(u.unflatten(0, v.shape[:2]) for u in outputs)
 
     def choose(self, rows: int, cell: Cell) -> Evaluation:
         """The evaluation with the least estimated work."""
@@ -58,10 +65,14 @@ class RidgeOperator(SubdomainOperator):
         """
         raise NotImplementedError
 
-    def dense(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def dense(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell, parts: int
+    ) -> tuple[Float[Tensor, "row channel_part point"], ...]:
         raise NotImplementedError
 
-    def collapsed(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def collapsed(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell, parts: int
+    ) -> tuple[Float[Tensor, "row channel_part point"], ...]:
         raise NotImplementedError
 
     def separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:

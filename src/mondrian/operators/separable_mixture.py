@@ -78,7 +78,9 @@ class SeparableMixtureOperator(RidgeOperator):
             costs[Evaluation.SEPARATED] = rows * ((i + o) * basis * n + 2 * i * basis * terms + basis * i * o) + 2e6
         return costs
 
-    def dense(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def dense(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell, parts: int
+    ) -> tuple[Float[Tensor, "row channel_part point"], ...]:
         def kernels() -> Tensor:
             x = cell.coordinates
             diagonal, mean = self.diagonal()
@@ -90,16 +92,18 @@ class SeparableMixtureOperator(RidgeOperator):
 
         kernel = self.kept(cell, Evaluation.DENSE, kernels)  # channel y x
         matrices = [self.mix.weight] if self.skip is None else [self.mix.weight, self.skip.weight]
-        return stacked_mix(v, kernel[None], torch.cat(matrices, dim=1), self._constant()[None])
+        return stacked_mix(v, kernel[None], torch.cat(matrices, dim=1), self._constant()[None], parts)
 
-    def collapsed(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def collapsed(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell, parts: int
+    ) -> tuple[Float[Tensor, "row channel_part point"], ...]:
         x = cell.coordinates
         diagonal, mean = self.diagonal()
         weighted = v * cell.weights
         integral = (weighted.sum(dim=-1) * mean)[..., None].expand_as(v)
         for ridge, scale in zip(Ridge.of(self.first)(x, x), diagonal, strict=True):
             integral = torch.addcmul(integral, weighted @ ridge, scale[:, None])
-        return self._mix(integral.transpose(0, 1), v)
+        return self._mix(integral.transpose(0, 1), v).chunk(parts, dim=1)
 
     def separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
         terms = self.separation_terms()

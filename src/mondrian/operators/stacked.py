@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,15 +20,17 @@ def stacked_mix(
     kernels: Float[Tensor, "term #channel_in y x"],
     matrix: Float[Tensor, "channel_out stack"],
     constant: Float[Tensor, "#row channel_out"],
-) -> Float[Tensor, "row channel_out x"]:
+    parts: int = 1,
+) -> tuple[Float[Tensor, "row channel_part x"], ...]:
     r"""$u_{rox} = \sum_{ti} A_{oti} \sum_y v_{riy} K_{tiyx} + \sum_i S_{oi} v_{rix} + b_{ro}$.
 
-    `matrix` holds $A_1 \dots A_T$ beside each other, and $S$ at the end if there is a skip. A compiler, which fuses by
-    itself, and autocast, which casts by itself, get the plain form.
+    `matrix` holds $A_1 \dots A_T$ beside each other, and $S$ at the end if there is a skip. The output channels come in
+    so many `parts`, each a tensor of its own: gradients with respect to them need not be put together first. A
+    compiler, which fuses by itself, and autocast, which casts by itself, get the plain form.
     """
     if torch.compiler.is_compiling() or torch.is_autocast_enabled(v.device.type):
-        return _plain(v, kernels, matrix, constant)
-    return StackedMix.apply(v, kernels, matrix, constant)
+        return _plain(v, kernels, matrix, constant, parts)
+    return StackedMix.apply(v, kernels, matrix, constant, parts)
 
 
 class StackedMix(torch.autograd.Function):
@@ -38,33 +41,40 @@ class StackedMix(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(v: Tensor, kernels: Tensor, matrix: Tensor, constant: Tensor) -> Tensor:
-        u = v.new_empty(v.shape[0], matrix.shape[0], v.shape[2])
-        constant = constant.expand(v.shape[0], -1)
-        for rows in _chunks(v, kernels):
-            mixed = matrix @ _used(_stack(v[rows], kernels), matrix)
-            torch.add(mixed.unflatten(1, (-1, v.shape[2])).transpose(0, 1), constant[rows, :, None], out=u[rows])
-        return u
+    def forward(
+        v: Tensor, kernels: Tensor, matrix: Tensor, constant: Tensor, parts: int
+    ) -> tuple[Float[Tensor, "row channel_part x"], ...]:
+        rows, points = v.shape[0], v.shape[2]
+        outputs = tuple(v.new_empty(rows, len(matrix) // parts, points) for _ in range(parts))
+        constants = constant.expand(rows, -1).chunk(parts, dim=1)
+        for chunk in _chunks(v, kernels):
+            mixed = (matrix @ _used(_stack(v[chunk], kernels), matrix)).view(len(matrix), -1, points)
+            for u, part, shift in zip(outputs, mixed.chunk(parts), constants, strict=True):
+                torch.add(part.transpose(0, 1), shift[chunk, :, None], out=u[chunk])
+        return outputs
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(*inputs[:-1])
+        ctx.parts = inputs[-1]
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         v, kernels, matrix, constant = ctx.saved_tensors
         if torch.is_grad_enabled():  # second derivatives are wanted
-            return differentiable_gradients(_plain, (v, kernels, matrix, constant), ctx.needs_input_grad, slope)
+            plain = partial(_plain, parts=ctx.parts)
+            needed = ctx.needs_input_grad[:-1]
+            return *differentiable_gradients(plain, (v, kernels, matrix, constant), needed, slopes), None
         to_v = v.new_empty(v.shape)
         to_kernels, to_matrix, to_constant = (part.new_zeros(part.shape) for part in (kernels, matrix, constant))
         back, kernels_back = matrix.mT.contiguous(), kernels.mT.contiguous()
         for rows in _chunks(v, kernels):
-            stack, by_channel = _stack(v[rows], kernels), slope[rows].transpose(0, 1).flatten(1)
+            stack, by_channel = _stack(v[rows], kernels), _by_channel([slope[rows] for slope in slopes])
             to_matrix.addmm_(by_channel, _used(stack, matrix).mT)
             if len(constant) == 1:
                 to_constant += by_channel.sum(dim=1)
             else:
-                to_constant[rows] = slope[rows].sum(dim=-1)
+                to_constant[rows] = by_channel.view(len(matrix), -1, v.shape[2]).sum(dim=-1).mT
             to_stack = torch.empty_like(stack)
             if len(back) < stack.shape[0] * stack.shape[1]:
                 to_stack[-1] = 0  # without a skip the matrix does not reach the input itself
@@ -74,7 +84,7 @@ class StackedMix(torch.autograd.Function):
             for to_term, kernel in zip(to_terms, kernels_back, strict=True):
                 to_source.baddbmm_(to_term, kernel)
             to_v[rows] = to_stack[-1].transpose(0, 1)
-        return to_v, to_kernels, to_matrix, to_constant
+        return to_v, to_kernels, to_matrix, to_constant, None
 
 
 def _chunks(v: Tensor, kernels: Tensor) -> list[slice]:
@@ -101,16 +111,25 @@ def _sources(stack: Tensor, kernels: Tensor) -> Float[Tensor, "term_group channe
     return _grouped(stack[-1:], kernels).expand(len(kernels), -1, -1, -1).flatten(0, 1)
 
 
+def _by_channel(parts: list[Float[Tensor, "row channel_part x"]]) -> Float[Tensor, "channel_out row_x"]:
+    """The channels of all parts below each other."""
+    rows, channels, points = parts[0].shape
+    joined = parts[0].new_empty(len(parts), channels, rows, points)
+    for place, part in zip(joined, parts, strict=True):
+        place.copy_(part.transpose(0, 1))
+    return joined.view(len(parts) * channels, -1)
+
+
 def _used(stack: Tensor, matrix: Tensor) -> Float[Tensor, "stack row_x"]:
     """What the matrix acts on: the input itself only where there is a skip."""
     return stack.view(-1, stack[0, 0].numel())[: matrix.shape[1]]
 
 
-def _plain(v: Tensor, kernels: Tensor, matrix: Tensor, constant: Tensor) -> Tensor:
+def _plain(v: Tensor, kernels: Tensor, matrix: Tensor, constant: Tensor, parts: int) -> tuple[Tensor, ...]:
     """The same in one piece, for whoever has to see through it."""
     source = v.transpose(0, 1)
     stack = (source @ kernels).flatten(0, 1)  # (term channel_in) row x
     if len(stack) < matrix.shape[1]:
         stack = torch.cat([stack, source])
     mixed = (matrix @ stack.flatten(1)).unflatten(1, v.shape[::2])
-    return mixed.transpose(0, 1) + constant[..., None]
+    return (mixed.transpose(0, 1) + constant[..., None]).chunk(parts, dim=1)

@@ -53,11 +53,30 @@ class CentreAttention(AttentionSpec):
         if self.radius is not None and not self.radius >= 0:
             raise ValueError(f"radius={self.radius} must be at least 0")
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=self._added(q, lattice, bias), scale=1.0)
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        lattice: Lattice | Strip,
+        bias: Bias | None = None,
+        *,
+        scale: float = 1.0,
+    ) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=self._added(q, lattice, bias), scale=scale)
 
-    def definition(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
-        return torch.softmax(torch.einsum("bhif,bhjf->bhij", q, k) + self._added(q, lattice, bias), dim=-1) @ v
+    def definition(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        lattice: Lattice | Strip,
+        bias: Bias | None = None,
+        *,
+        scale: float = 1.0,
+    ) -> Tensor:
+        score = scale * torch.einsum("bhif,bhjf->bhij", q, k)
+        return torch.softmax(score + self._added(q, lattice, bias), dim=-1) @ v
 
     def seen(self, arrangement: Arrangement) -> Bool[Tensor, "sample row column"]:
         """Whether the first cell attends to the second."""
