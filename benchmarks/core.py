@@ -183,7 +183,16 @@ def models() -> str:
 class NoAttention(AttentionSpec):
     """Every cell sees itself only: what a model costs besides attention."""
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, lattice: Lattice | Strip, bias: Bias | None = None) -> Tensor:
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        lattice: Lattice | Strip,
+        bias: Bias | None = None,
+        *,
+        scale: float = 1.0,
+    ) -> Tensor:
         return v
 
 

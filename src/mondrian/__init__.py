@@ -11,6 +11,7 @@ from mondrian.attention import (
 )
 from mondrian.decomposition import Decomposition
 from mondrian.grid import Grid
+from mondrian.meshes import MeshSurrogate
 from mondrian.models import (
     CrossAttentionTransfer,
     FewerPoints,
@@ -39,6 +40,7 @@ from mondrian.points import Boxes, CrossAttention, CrossIntegral, MetisParts, Po
 from mondrian.quadrature import EndCorrected, Midpoint
 from mondrian.recipes import build
 from mondrian.spec import Spec
+from mondrian.surrogate import Surrogate
 
 __version__ = "0.1.0"
 
@@ -57,6 +59,7 @@ __all__ = [
     "LargerSubdomains",
     "LearnedPosition",
     "LowRank",
+    "MeshSurrogate",
     "MetisParts",
     "Midpoint",
     "Mixture",
@@ -71,6 +74,7 @@ __all__ = [
     "SmoothTransfer",
     "Spec",
     "Spectral",
+    "Surrogate",
     "TransformerOperator",
     "TransformerSpec",
     "UNetOperator",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -42,6 +43,15 @@ class Loss(Spec):
         """The loss of two fields of one shape and precision."""
         raise NotImplementedError
 
+    def at_points(
+        self,
+        predictions: Sequence[Float[Tensor, "channel _"]],
+        targets: Sequence[Float[Tensor, "channel _"]],
+        weights: Sequence[Float[Tensor, " _"]],
+    ) -> Float[Tensor, ""]:
+        """The loss of functions that are known at points of their own, with the weights of a quadrature."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class MeanSquare(Loss):
@@ -58,6 +68,15 @@ class MeanSquare(Loss):
         grid: Grid,
     ) -> Float[Tensor, ""]:
         return (prediction - target).square().mean()
+
+    def at_points(
+        self,
+        predictions: Sequence[Float[Tensor, "channel _"]],
+        targets: Sequence[Float[Tensor, "channel _"]],
+        weights: Sequence[Float[Tensor, " _"]],
+    ) -> Float[Tensor, ""]:
+        errors = [_weighted_square(p - t, w) for p, t, w in zip(predictions, targets, weights, strict=True)]
+        return torch.stack(errors).mean()
 
 
 @dataclass(frozen=True)
@@ -90,6 +109,22 @@ class RelativeL2(Loss):
         grid: Grid,
     ) -> Float[Tensor, ""]:
         return (_norm(prediction - target) / _norm(target).clamp(min=self.epsilon)).mean()
+
+    def at_points(
+        self,
+        predictions: Sequence[Float[Tensor, "channel _"]],
+        targets: Sequence[Float[Tensor, "channel _"]],
+        weights: Sequence[Float[Tensor, " _"]],
+    ) -> Float[Tensor, ""]:
+        parts = list(zip(predictions, targets, weights, strict=True))
+        errors, sizes = (
+            torch.stack(list(squares))
+            for squares in zip(
+                *((_weighted_square(p - t, w), _weighted_square(t, w)) for p, t, w in parts), strict=True
+            )
+        )
+        least = torch.finfo(errors.dtype).tiny  # where nothing is wrong the root has no slope
+        return (errors.clamp(min=least).sqrt() / sizes.sqrt().clamp(min=self.epsilon)).mean()
 
 
 @dataclass(frozen=True)
@@ -168,3 +203,10 @@ def derivative(
 def _norm(u: Float[Tensor, "batch channel *space"]) -> Float[Tensor, " batch"]:
     values = u.flatten(1)
     return torch.linalg.vector_norm(values, dim=1) / math.sqrt(values.shape[1])
+
+
+def _weighted_square(u: Float[Tensor, "channel point"], weights: Float[Tensor, " point"]) -> Float[Tensor, ""]:
+    """The mean square over channels and the domain, in float32 or better."""
+    dtype = torch.promote_types(u.dtype, torch.float32)
+    weights = weights.to(u.device, dtype)
+    return (u.to(dtype).square().mean(dim=0) * weights).sum() / weights.sum()

@@ -24,7 +24,7 @@ from mondrian.data.splits import Splits
 from mondrian.files import write_json
 from mondrian.history import HistoryFile
 from mondrian.spec import Spec
-from mondrian.surrogate import Surrogate
+from mondrian.surrogate import ScaledModel, Surrogate
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,36 @@ class Run:
         config: dict[str, Any] = self.facts["config"]
         return config
 
+    @property
+    def on_meshes(self) -> bool:
+        """Whether it was trained on meshes, not on fields on grids."""
+        return bool(self.config["data"].get("meshes"))
+
     def data(self) -> Splits:
-        """The data set that was trained on."""
-        splits = Spec.from_json(self.facts["data"])
-        assert isinstance(splits, Splits)
+        """The data set that was trained on, fields on grids."""
+        splits = self.source()
+        if not isinstance(splits, Splits):
+            raise ValueError(f"{self.folder} was trained on meshes; needed a run on grids")
         return splits
 
+    def source(self) -> Spec:
+        """Whatever was trained on."""
+        return Spec.from_json(self.facts["data"])
+
     def surrogate(self) -> Surrogate:
+        """The best model by validation loss, of fields on grids."""
+        surrogate = self.model()
+        if not isinstance(surrogate, Surrogate):
+            raise ValueError(f"{self.folder} holds a model for meshes; needed a run on grids")
+        return surrogate
+
+    def model(self) -> ScaledModel:
         """The best model by validation loss."""
         if not self.artefact.exists():
             raise ValueError(f"{self.folder} holds no model yet: training has not come to its first validation")
-        surrogate = from_pretrained(self.artefact)
-        assert isinstance(surrogate, Surrogate)
-        return surrogate
+        model = from_pretrained(self.artefact)
+        assert isinstance(model, ScaledModel)
+        return model
 
     def history(self) -> dict[str, np.ndarray]:
         """The columns of `history.csv`; what was not logged at a step is NaN."""

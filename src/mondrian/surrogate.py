@@ -34,15 +34,14 @@ class Scale(Spec):
 
 
 @dataclass(frozen=True)
-class SurrogateSpec(ModelSpec):
-    """A model and the scale and name of each of its channels; `window` says which steps of a simulation they are."""
+class ScaledSpec(ModelSpec):
+    """A model and the scale and name of each of its channels."""
 
     model: ModelSpec
     in_names: tuple[str, ...]
     out_names: tuple[str, ...]
     in_scales: tuple[Scale, ...]
     out_scales: tuple[Scale, ...]
-    window: Window | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,44 +53,18 @@ class SurrogateSpec(ModelSpec):
                     f"{side}_names={names} and {len(scales)} {side}_scales; the model has {side}_channels={channels}"
                 )
 
-    @property
-    def default_grid(self) -> Grid:
-        """The box of a call that names none."""
-        grid: Grid = self.model.default_grid  # type: ignore[attr-defined]
-        return grid
 
-    def build(self) -> Surrogate:
-        return Surrogate(self)
+class ScaledModel(OperatorModel):
+    """A model and its scales: training works on the scaled side, everybody else on the physical one."""
 
+    spec: ScaledSpec
 
-class Surrogate(OperatorModel):
-    r"""A model in physical units: $y = S_{out}^{-1}\, G(S_{in}\, x)$ with the channel-wise scales $S$.
-
-    Training works on the scaled side (`model`, `scaled_input`, `scaled_output`), everybody else calls it. The answer
-    stands at the points of the input, or at those of `out_grid`.
-
-    >>> from mondrian import vit_no
-    >>> model = vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2)).spec
-    >>> spec = SurrogateSpec(model, ("u[0]", "gamma"), ("u[1]",), (Scale(), Scale(-3.0, 0.4, log=True)), (Scale(),))
-    >>> spec.build()(torch.full((1, 2, 8, 8), 1e-3)).shape
-    torch.Size([1, 1, 8, 8])
-    """
-
-    spec: SurrogateSpec
-
-    def __init__(self, spec: SurrogateSpec) -> None:
+    def __init__(self, spec: ScaledSpec) -> None:
         super().__init__()
         self.spec = spec
         self.model = spec.model.build()
         self._input = _Scales(spec.in_scales)
         self._output = _Scales(spec.out_scales)
-
-    def forward(
-        self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None, out_grid: Grid | None = None
-    ) -> Float[Tensor, "batch out_channel *points"]:
-        if x.ndim > 1 and x.shape[1] != len(self.spec.in_names):
-            raise ValueError(f"x has {x.shape[1]} channels; needed {len(self.spec.in_names)}: {self.spec.in_names}")
-        return self.physical_output(answer_on(self.model, self.scaled_input(x), grid, out_grid))
 
     def scaled_input(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         """What the model is given."""
@@ -104,6 +77,44 @@ class Surrogate(OperatorModel):
     def physical_output(self, z: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         """The inverse of `scaled_output`."""
         return self._output.inverse(z)
+
+
+@dataclass(frozen=True)
+class SurrogateSpec(ScaledSpec):
+    """A scaled model of fields on grids; `window` says which steps of a simulation its channels are."""
+
+    window: Window | None = None
+
+    @property
+    def default_grid(self) -> Grid:
+        """The box of a call that names none."""
+        grid: Grid = self.model.default_grid  # type: ignore[attr-defined]
+        return grid
+
+    def build(self) -> Surrogate:
+        return Surrogate(self)
+
+
+class Surrogate(ScaledModel):
+    r"""A model in physical units: $y = S_{out}^{-1}\, G(S_{in}\, x)$ with the channel-wise scales $S$.
+
+    The answer stands at the points of the input, or at those of `out_grid`.
+
+    >>> from mondrian import vit_no
+    >>> model = vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2)).spec
+    >>> spec = SurrogateSpec(model, ("u[0]", "gamma"), ("u[1]",), (Scale(), Scale(-3.0, 0.4, log=True)), (Scale(),))
+    >>> spec.build()(torch.full((1, 2, 8, 8), 1e-3)).shape
+    torch.Size([1, 1, 8, 8])
+    """
+
+    spec: SurrogateSpec
+
+    def forward(
+        self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None, out_grid: Grid | None = None
+    ) -> Float[Tensor, "batch out_channel *points"]:
+        if x.ndim > 1 and x.shape[1] != len(self.spec.in_names):
+            raise ValueError(f"x has {x.shape[1]} channels; needed {len(self.spec.in_names)}: {self.spec.in_names}")
+        return self.physical_output(answer_on(self.model, self.scaled_input(x), grid, out_grid))
 
 
 class _Scales(nn.Module):

@@ -47,7 +47,7 @@ def test_an_output_in_parts_is_the_output_cut_along_its_channels_and_so_are_its_
     v = torch.randn(2, 3, 4, cell.size, requires_grad=True)
     for way in ways(built):
         choose(built, way)
-        whole, cut = built(v, cell).chunk(parts, dim=2), built.split(v, cell, parts)
+        whole, cut = built(v, cell).chunk(parts, dim=2), built(v, cell, parts=parts)
         slopes = [gradients(sum((n + 1) * u for n, u in enumerate(us)), v, built) for us in (cut, whole)]
         for got, true in [*zip(cut, whole, strict=True), *zip(*slopes, strict=True)]:
             torch.testing.assert_close(got, true, rtol=1e-10, atol=1e-10)
@@ -241,4 +241,4 @@ def test_second_derivatives_are_right(name):
     for way in ways(built):
         choose(built, way)
         for parts in (1, 2):
-            assert torch.autograd.gradgradcheck(lambda v: built.split(v, cell, parts), v, atol=1e-4)  # noqa: B023 -- called here
+            assert torch.autograd.gradgradcheck(lambda v: built(v, cell, parts=parts), v, atol=1e-4)  # noqa: B023 -- called here

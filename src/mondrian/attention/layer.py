@@ -57,7 +57,7 @@ class FunctionAttention(nn.Module):
         self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
     ) -> Float[Tensor, "batch cell channel point"]:
         part = cell.split(self.parts) if math.prod(self.parts) > 1 else cell
-        q, k, v = self.project.split(u, cell, 3)
+        q, k, v = self.project(u, cell, parts=3)
         scale = (u.shape[2] // self.spec.n_heads) ** -0.5
         if self.rotary is not None:
             angles = self.rotary.angles(u.shape[2] // self.spec.n_heads // 2, lattice, dtype=u.dtype, device=u.device)

@@ -18,6 +18,10 @@ Where simulations are longer than one application of the model, it is also fed w
 each simulation, for `horizon` frames or as many as there are. A prediction that is not finite has infinite error and
 no correlation. A resolution that the model cannot take is left out, with a line that says why.
 
+  mondrian evaluate runs/poisson/boxes                      a model of functions on meshes: all parts test*
+
+There errors are integrals over each domain, and `points` are the mean number of vertices.
+
   interface=true|false     the error at interfaces between phases (true for Allen-Cahn)
   device=cpu|cuda          where to compute (CUDA if there is any)
 """
@@ -36,10 +40,13 @@ from mondrian import artefact
 from mondrian.data.datasets import Window
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
-from mondrian.evaluation import evaluate
+from mondrian.evaluation import Evaluation, evaluate
 from mondrian.evaluation.tables import size
+from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogate
+from mondrian.meshes.evaluation import evaluate_meshes
+from mondrian.meshes.files import field_of
 from mondrian.run import Run
-from mondrian.surrogate import Surrogate
+from mondrian.surrogate import ScaledModel, Surrogate
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,8 @@ class Subject:
     """What is evaluated: a model, its name, its data, and where the results go."""
 
     name: str
-    surrogate: Surrogate
-    splits: Splits
+    surrogate: ScaledModel
+    splits: Splits | MeshSplits
     folder: Path
 
 
@@ -76,22 +83,42 @@ def run(arguments: list[str]) -> None:
         raise ValueError(f"out={settings.out} is one folder for {len(folders)} results; needed one run, or no out")
     subjects = [subject(folder, settings) for folder in folders]
     for number, each in enumerate(subjects):
-        results = evaluate(
-            each.surrogate.to(_device(settings.device)),
-            each.splits,
-            split=settings.split,
-            points=settings.points,
-            horizon=settings.horizon,
-            simulations=settings.simulations,
-            batch_size=settings.batch_size,
-            interface=settings.interface,
-            progress=True,
-            name=each.name,
-        )
+        results = measure(each, settings)
         for points, reason in results.skipped.items():
             print(f"mondrian evaluate: {size(points)} is left out: {reason}", file=sys.stderr)
         results.save(each.folder)
         print(("\n" if number else "") + results.table() + f"\n\nwritten to {each.folder}")
+
+
+def measure(each: Subject, settings: Settings) -> Evaluation:
+    """Evaluate one subject, on grids or on meshes."""
+    surrogate = each.surrogate.to(_device(settings.device))
+    if isinstance(each.splits, MeshSplits):
+        assert isinstance(surrogate, MeshSurrogate)
+        for key in ("points", "interface"):
+            if getattr(settings, key) is not None:
+                raise ValueError(f"{key}={getattr(settings, key)} is for fields on grids; {each.name} is on meshes")
+        return evaluate_meshes(
+            surrogate,
+            each.splits,
+            split=settings.split,
+            simulations=settings.simulations,
+            progress=True,
+            name=each.name,
+        )
+    assert isinstance(surrogate, Surrogate)
+    return evaluate(
+        surrogate,
+        each.splits,
+        split=settings.split,
+        points=settings.points,
+        horizon=settings.horizon,
+        simulations=settings.simulations,
+        batch_size=settings.batch_size,
+        interface=settings.interface,
+        progress=True,
+        name=each.name,
+    )
 
 
 def read(arguments: list[str]) -> tuple[list[Path], Settings]:
@@ -117,15 +144,18 @@ def subject(folder: Path, settings: Settings) -> Subject:
     if (folder / artefact.CONFIG).exists() and not Run(folder).record.exists():
         return _of_artefact(folder, settings)
     trained = Run.open(folder)
-    splits = trained.data()
+    splits = trained.source()
+    assert isinstance(splits, Splits | MeshSplits)
     if settings.path is not None:
         splits = splits.of_other_data(settings.path)
     out = trained.evaluation if settings.out is None else Path(settings.out)
-    return Subject(trained.name, trained.surrogate(), splits, out)
+    return Subject(trained.name, trained.model(), splits, out)
 
 
 def _of_artefact(folder: Path, settings: Settings) -> Subject:
     surrogate = artefact.from_pretrained(folder)
+    if isinstance(surrogate, MeshSurrogate):
+        return _of_mesh_artefact(folder, surrogate, settings)
     if not isinstance(surrogate, Surrogate):
         raise ValueError(f"{folder} holds a bare model; needed a Surrogate, which knows its channels and their units")
     window = surrogate.spec.window
@@ -134,6 +164,16 @@ def _of_artefact(folder: Path, settings: Settings) -> Subject:
     if settings.path is None:
         raise ValueError(f"{folder} is a model without a run; needed the data to evaluate it on, path=...")
     splits = Splits(files=WellFiles(path=settings.path), window=window)
+    out = folder / "evaluation" if settings.out is None else Path(settings.out)
+    return Subject(folder.resolve().name, surrogate, splits, out)
+
+
+def _of_mesh_artefact(folder: Path, surrogate: MeshSurrogate, settings: Settings) -> Subject:
+    if settings.path is None:
+        raise ValueError(f"{folder} is a model without a run; needed the meshes to evaluate it on, path=...")
+    spec = surrogate.spec
+    inputs, targets = (tuple(dict.fromkeys(map(field_of, names))) for names in (spec.in_names, spec.out_names))
+    splits = MeshSplits(files=MeshFiles(path=settings.path), input=inputs, target=targets, box=spec.box)
     out = folder / "evaluation" if settings.out is None else Path(settings.out)
     return Subject(folder.resolve().name, surrogate, splits, out)
 

@@ -7,6 +7,7 @@
   mondrian generate data=kuramoto_sivashinsky path=data/ks
                                                          chaos on a ring, in one dimension
   mondrian generate data=allen_cahn3d path=data/cube     Allen-Cahn in three dimensions
+  mondrian generate data=poisson path=data/poisson       Poisson's equation on perforated squares, files of meshes
   mondrian generate path=data/ac scale=smoke preview=true
                                                          and pictures of a few, in data/ac/preview
 
@@ -54,6 +55,7 @@ from omegaconf import OmegaConf
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
 from mondrian.data.problems import BlockAverage, FourierTruncation, Linear, Problem, Restriction
+from mondrian.meshes.settings import make_meshes
 from mondrian.process import rank
 from mondrian.spec import Spec
 
@@ -70,6 +72,10 @@ def run(arguments: list[str]) -> None:
     if OmegaConf.is_missing(config, "path") or config.path is None:
         raise ValueError("path is missing; needed the folder to write, for example path=data/allen_cahn")
     folder = Path(str(config.path))
+    if config.data.get("meshes"):
+        make_meshes(config, folder, seed=_whole("seed", config.seed), progress=True)
+        print(f"{folder}: {', '.join(f'{part} {count}' for part, count in config.simulations.items())} meshes")
+        return
     wanted = plan(
         problem(config),
         seed=_whole("seed", config.seed),

@@ -47,7 +47,10 @@ def describe(name: str, model: DictConfig) -> dict[str, Any]:
     parameters = sum(parameter.numel() for parameter in built.parameters())
     kind = model["_target_"].split(".")[-1]
     row = {"name": name, "parameters": parameters, "hidden_channels": model.hidden_channels, "model": kind}
-    if "subdomains" in model:  # one of ours, not a baseline
+    if "partition" in model:
+        row["subdomains"] = list(model.partition.get("subdomains") or [model.partition.parts])
+        row["model"] += ", " + model.partition["_target_"].split(".")[-1]
+    elif "subdomains" in model:  # one of ours, not a baseline
         row["subdomains"] = list(built.spec.counts())
         row["model"] += ", " + model.operator["_target_"].split(".")[-1]
     return row

@@ -41,6 +41,11 @@ one goes through them by so many rows of subdomains at a time (windowed and neig
 
 A process that hears nothing from the others for --timeout seconds (1800) stops with a line that says so.
 
+A model of functions on meshes takes a mesh with its input fields at the vertices, in any format that meshio reads, and
+gives the same mesh with the predicted fields:
+
+  mondrian predict runs/poisson/boxes domain.vtu -o answer.vtu
+
 Samples are computed in the model's precision; the answer has that of the input, or the model's if the input
 holds whole numbers. NaN, infinite numbers, and what has no logarithm where the model takes one, are refused by
 sample and channel. An output exists when it is whole: a killed command leaves none.
@@ -59,6 +64,8 @@ from typing import Any, NoReturn
 
 from mondrian.artefact import OperatorModel
 from mondrian.grid import Grid
+from mondrian.meshes import MeshSurrogate
+from mondrian.meshes.prediction import predict_mesh
 from mondrian.parallel import Processes, launched_processes
 from mondrian.prediction import Predictor, load_model, predict_file, predict_slabs
 from mondrian.process import is_first
@@ -72,7 +79,9 @@ def run(arguments: list[str]) -> None:
         raise ValueError(f"{lacking} is missing; needed mondrian predict ARTEFACT INPUT -o OUTPUT")
     with launched_processes(os.environ, device=words.device, timeout=words.timeout) as (processes, device):
         model = load_model(words.artefact, device=device)
-        if words.input is not None:
+        if words.input is not None and isinstance(model, MeshSurrogate):
+            _predict_mesh(model, words, processes)
+        elif words.input is not None:
             _predict(model, words, processes)
         elif is_first(os.environ):
             print(describe(model))
@@ -105,8 +114,43 @@ def _predict(model: OperatorModel, words: argparse.Namespace, processes: Process
     print(f"{words.output}: {made.samples} samples, {_few(made.channels)} on {points} points, {seconds:.1f} s")
 
 
+def _predict_mesh(model: MeshSurrogate, words: argparse.Namespace, processes: Processes | None) -> None:
+    for option in ("grid", "split", "points", "out_points", "rows"):
+        if getattr(words, option) is not None:
+            raise ValueError(
+                f"--{option.replace('_', '-')} {getattr(words, option)} is for fields on grids, not meshes"
+            )
+    if words.steps != 1:
+        raise ValueError(f"--steps {words.steps} is for fields on grids; on meshes needed 1")
+    if processes is not None:
+        raise ValueError("a mesh cannot be spread over several processes; needed one")
+    began = time.perf_counter()
+    made = predict_mesh(model, words.input, words.output)
+    if not made.finite:
+        print("the prediction holds NaN or infinite values", file=sys.stderr)
+    seconds = time.perf_counter() - began
+    print(f"{words.output}: {_few(model.spec.out_names)} at {made.vertices:,} vertices, {seconds:.1f} s")
+
+
+def _describe_mesh(model: MeshSurrogate) -> str:
+    spec, inner = model.spec, model.points_model.spec
+    box = (
+        "the bounding box of each mesh" if spec.box is None else " x ".join(f"{length:g}" for length in spec.box.extent)
+    )
+    return "\n".join(
+        [
+            f"model  PointOperator, {sum(parameter.numel() for parameter in model.parameters()):,} parameters",
+            f"in     {', '.join(spec.in_names)} at the vertices of meshes with {inner.dim} axes",
+            f"out    {', '.join(spec.out_names)}",
+            f"box    {box}, cells {inner.partition}",
+        ]
+    )
+
+
 def describe(model: OperatorModel) -> str:
     """What a model takes and gives, for a person."""
+    if isinstance(model, MeshSurrogate):
+        return _describe_mesh(model)
     predictor = Predictor(model)
     spec: Any = model.spec
     kind = type(spec.model if predictor.named else spec).__name__.removesuffix("Spec")

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from mondrian.data.datasets import Batch, WindowDataset, collate
 from mondrian.grid import Grid
-from mondrian.surrogate import Surrogate
+from mondrian.surrogate import ScaledModel, Surrogate
 
 
 def batches(
@@ -26,7 +26,7 @@ def batches(
 
 
 @contextmanager
-def at_rest(surrogate: Surrogate) -> Iterator[None]:
+def at_rest(surrogate: ScaledModel) -> Iterator[None]:
     """Evaluation mode, no gradients; afterwards the surrogate is as it was."""
     modes = {module: module.training for module in surrogate.modules()}
     surrogate.eval()

@@ -29,14 +29,17 @@ class Band:
 
 @dataclass(frozen=True)
 class OneStep:
-    """Errors of one application at one resolution, of the model and of the forecasts without learning."""
+    """Errors of one application at one resolution, of the model and of the forecasts without learning.
+
+    On meshes `points` is their mean number of vertices, and there is no spectrum.
+    """
 
     points: tuple[int, ...]
     samples: int
     model: Mapping[str, Summary]
     persistence: Mapping[str, Summary] | None
     training_mean: Mapping[str, Summary] | None
-    spectrum: Spectrum
+    spectrum: Spectrum | None
     bands: tuple[Band, ...]
 
 

@@ -140,6 +140,7 @@ def draw_spectra(rows: Sequence[Row]) -> Figure:
         groups: list[Sequence[OneStep | Trajectories]] = [evaluation.one_step, evaluation.rollout]
         for ax, group in zip(panels, groups, strict=False):
             spectrum = min(group, key=lambda entry: abs(np.prod(entry.points) - _points(row))).spectrum
+            assert spectrum is not None  # a league is on grids
             k = np.array(spectrum.wavenumber)
             ratio = np.array(spectrum.error) / np.array(spectrum.truth)
             ax.plot(k[k > 0], ratio[k > 0], label=row.entrant.label, **styles[row.entrant.name])

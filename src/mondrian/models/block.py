@@ -12,6 +12,7 @@ from mondrian.attention import AttentionSpec, FunctionAttention, Position
 from mondrian.decomposition import Lattice
 from mondrian.models.norm import NORMS
 from mondrian.operators import OperatorSpec
+from mondrian.operators.base import is_recorded
 from mondrian.quadrature import Cell
 from mondrian.strip import Slab, Subdomains
 
@@ -53,7 +54,10 @@ def _scale(start: float | None, channels: int) -> nn.Parameter | None:
 
 
 def _added(v: Tensor, branch: Tensor, scale: Tensor | None) -> Tensor:
-    return v + branch if scale is None else torch.addcmul(v, branch, scale)
+    """The sum; without a gradient in the memory of the branch, which nobody else needs."""
+    if scale is not None:
+        return torch.addcmul(v, branch, scale)
+    return v + branch if is_recorded() or branch.dtype != v.dtype else branch.add_(v)
 
 
 class BlockStack(nn.ModuleList):

@@ -17,8 +17,9 @@ from mondrian.spec import Spec
 class SubdomainOperator(nn.Module):
     r"""A map $(Iv)(x) = \int k(x, y)\, v(y)\, dy + b$ on the cell, evaluated on any points of it.
 
-    Takes `(batch, cell, in_channels, point)` to `(batch, cell, out_channels, point)`. `definition` reads like
-    the equation; `evaluate` is the fast form, equal to it. With `plain` set the definition is what runs.
+    Takes `(batch, cell, in_channels, point)` to `(batch, cell, out_channels, point)`; with `parts` to so many tensors
+    with equal shares of the output channels: queries, keys and values, say. `definition` reads like the equation;
+    `evaluate` is the fast form, equal to it. With `plain` set the definition is what runs.
     """
 
     linear = True  # in v, up to the bias
@@ -31,19 +32,15 @@ class SubdomainOperator(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
 
     def forward(
-        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
-    ) -> Float[Tensor, "batch cell channel_out point"]:
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, parts: int | None = None
+    ) -> Float[Tensor, "batch cell channel_out point"] | tuple[Float[Tensor, "batch cell channel_part point"], ...]:
         if v.shape[2] != self.in_channels or v.shape[3] != cell.size:
             raise ValueError(
                 f"v has shape {tuple(v.shape)}; needed (batch, cell, {self.in_channels} channels, {cell.size} points)"
             )
-        return self.definition(v, cell) if self.plain else self.evaluate(v, cell)
-
-    def split(
-        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, parts: int
-    ) -> tuple[Float[Tensor, "batch cell channel_part point"], ...]:
-        """The output in so many tensors with equal shares of its channels: queries, keys and values, say."""
-        return self(v, cell).chunk(parts, dim=2)
+        if parts is None:
+            return self.definition(v, cell) if self.plain else self.evaluate(v, cell)
+        return self.definition(v, cell).chunk(parts, dim=2) if self.plain else self.evaluate_parts(v, cell, parts)
 
     def definition(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
@@ -54,6 +51,12 @@ class SubdomainOperator(nn.Module):
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
         raise NotImplementedError
+
+    def evaluate_parts(
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, parts: int
+    ) -> tuple[Float[Tensor, "batch cell channel_part point"], ...]:
+        """`evaluate` with an output in parts; another form where that is faster than cutting it."""
+        return self.evaluate(v, cell).chunk(parts, dim=2)
 
     def add_bias(
         self, u: Float[Tensor, "batch cell channel_out point"]
@@ -99,7 +102,17 @@ class FeedForward(nn.Module):
     def forward(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
-        return self.second(F.gelu(self.first(v, cell)), cell)
+        return self.second(gelu(self.first(v, cell)), cell)
+
+
+def gelu(hidden: Tensor) -> Tensor:
+    """The activation of a tensor that nobody else needs: in its place where no gradient is wanted."""
+    return F.gelu(hidden) if is_recorded() else torch.ops.aten.gelu_(hidden)
+
+
+def is_recorded() -> bool:
+    """Whether what is computed now may be differentiated or compiled: then nothing can be done in place."""
+    return torch.is_grad_enabled() or torch.compiler.is_compiling()
 
 
 def positive(**sizes: int) -> None:

@@ -34,13 +34,11 @@ class RidgeOperator(SubdomainOperator):
     def evaluate(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
-        return self.split(v, cell, 1)[0]
+        return self.evaluate_parts(v, cell, 1)[0]
 
-    def split(
+    def evaluate_parts(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, parts: int
     ) -> tuple[Float[Tensor, "batch cell channel_part point"], ...]:
-        if self.plain:
-            return super().split(v, cell, parts)
         rows = v.flatten(0, 1)
         match self.evaluation or self.choose(rows.shape[0], cell):
             case Evaluation.DENSE:

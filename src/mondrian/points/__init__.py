@@ -3,7 +3,7 @@
 from mondrian.points.attention import Arrangement, CentreAttention
 from mondrian.points.cross_attention import CrossAttention
 from mondrian.points.cross_integral import CrossIntegral
-from mondrian.points.mesh import Mesh, read_mesh
+from mondrian.points.mesh import Mesh, read_mesh, write_mesh
 from mondrian.points.metis import MetisParts, parts_of, with_neighbours
 from mondrian.points.model import PointOperator, PointSpec, point_no
 from mondrian.points.partition import Boxes, Partition, PartitionSpec
@@ -38,4 +38,5 @@ __all__ = [
     "read_mesh",
     "voronoi_weights",
     "with_neighbours",
+    "write_mesh",
 ]

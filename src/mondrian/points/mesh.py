@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -115,6 +117,25 @@ def read_mesh(path: str | Path) -> Mesh:
         )
     fields = {name: _native(np.asarray(values)[used]) for name, values in file.point_data.items()}
     return Mesh(torch.from_numpy(points[:, axes]), torch.from_numpy(simplices.reshape(-1, dim + 1)), fields)
+
+
+def write_mesh(path: str | Path, mesh: Mesh) -> None:
+    """Write a mesh and its fields in the format that the file's name asks for, all of it or none."""
+    meshio = extra("meshio")
+    path = Path(path)
+    kind = {1: "line", 2: "triangle", 3: "tetra"}[mesh.vertices.shape[1]]
+    points = np.zeros((len(mesh.vertices), 3))  # some formats know no other number of axes
+    points[:, : mesh.vertices.shape[1]] = mesh.vertices.numpy()
+    fields = {name: values.numpy() for name, values in mesh.fields.items()}
+    made = meshio.Mesh(points, [(kind, mesh.simplices.numpy())], point_data=fields)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as folder:
+        partial = Path(folder) / path.name
+        try:
+            meshio.write(partial, made)
+        except (meshio.WriteError, meshio.ReadError, SystemExit) as error:
+            raise ValueError(f"path={str(path)!r} cannot be written by meshio: {error}") from error
+        os.replace(partial, path)
 
 
 def _native(values: NDArray[Any]) -> Tensor:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from mondrian.report.curves import best, draw_history
 from mondrian.report.errors import draw_errors, of_one_run
 from mondrian.report.fields import constants, draw_fields
+from mondrian.report.meshes import MeshFields, draw_meshes, load_meshes
 from mondrian.report.results import Fields, Metrics, size
 from mondrian.report.rollouts import draw_rollouts, draw_strip
 from mondrian.report.spectra import draw_spectra
@@ -36,6 +38,9 @@ def of_run(run: Run, metrics: Metrics | None, *, prefix: str = "") -> list[Secti
     if metrics is None:
         return [*sections, Section("Evaluation", f"There is none yet: `mondrian evaluate {run.folder}` adds it.")]
     file = run.evaluation / "fields.npz"
+    if run.on_meshes:
+        sections += [_meshes(load_meshes(file), metrics, prefix)] if file.exists() else []
+        return [section for section in (*sections, _errors(metrics, prefix)) if section.table or section.pictures]
     fields = Fields.load(file) if file.exists() else None
     if fields and fields.one_step:
         sections.append(_fields(fields, metrics, prefix))
@@ -73,6 +78,22 @@ def _fields(fields: Fields, metrics: Metrics, prefix: str) -> Section:
         figure = draw_fields(fields, metrics.inputs, metrics.outputs, sample=sample, channel=channel)
         numbers = constants(fields, metrics.inputs, sample)
         caption = f"{label}{': ' + numbers if numbers else ''}. {_legend(fields)}"
+        pictures.append(Picture.of(figure, name=name, label=label, caption=caption))
+    return Section("Predictions", _of(len(wanted)), pictures=tuple(pictures), tabs=True)
+
+
+def _meshes(parts: Mapping[str, Sequence[MeshFields]], metrics: Metrics, prefix: str) -> Section:
+    samples = min(len(meshes) for meshes in parts.values())
+    if any(mesh.vertices.shape[1] != 2 for meshes in parts.values() for mesh in meshes):
+        return Section("Predictions", "Only meshes of two axes are drawn.")
+    wanted = list(product(range(samples), range(len(metrics.outputs))))
+    pictures = []
+    for sample, channel in wanted[:MOST_PICTURES]:
+        several = len(metrics.outputs) > 1
+        name = f"{prefix}meshes-{sample + 1}" + (f"-{channel + 1}" if several else "")
+        label = f"Mesh {sample + 1}" + (f", {metrics.outputs[channel]}" if several else "")
+        figure = draw_meshes(parts, metrics.inputs, metrics.outputs, sample=sample, channel=channel)
+        caption = f"{label}: vertices in the colours of their cells. Truth and prediction share their colours."
         pictures.append(Picture.of(figure, name=name, label=label, caption=caption))
     return Section("Predictions", _of(len(wanted)), pictures=tuple(pictures), tabs=True)
 

@@ -19,7 +19,7 @@ from lightning.pytorch.plugins import TorchCheckpointIO
 
 from mondrian.files import write_atomically
 from mondrian.run import Run
-from mondrian.surrogate import Surrogate
+from mondrian.surrogate import ScaledModel
 
 _NAME = re.compile(r"step_(\d+)_([0-9a-f]{16})\.ckpt")
 KEEP = 2
@@ -66,7 +66,7 @@ class Checkpoints(Callback):
         if loss < self.best:
             self.best, self.best_step = loss, trainer.global_step
             surrogate = module.surrogate
-            assert isinstance(surrogate, Surrogate)
+            assert isinstance(surrogate, ScaledModel)
             whole = trainer.strategy.lightning_module_state_dict()  # of a sharded model gathered by all processes
             if trainer.is_global_zero:
                 weights = {name.removeprefix("surrogate."): weight for name, weight in whole.items()}

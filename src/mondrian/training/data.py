@@ -18,6 +18,7 @@ from mondrian.training.order import (
     OrderedSamples,
     ResumableLoader,
     collate_fields,
+    collate_places,
     validation_batches,
 )
 from mondrian.training.symmetries import symmetries_of
@@ -75,7 +76,7 @@ class OperatorData(LightningDataModule):
         rank, ranks = self._share()
         batches = Batches(self.batch_size, self.max_steps * accumulate, accumulate=accumulate, rank=rank, ranks=ranks)
         samples = OrderedSamples(self.train, Order(len(self.train), seed=self.seed), self.symmetries)
-        return ResumableLoader(samples, batches, **self._options())
+        return ResumableLoader(samples, batches, collate=collate_places, **self._options())
 
     def val_dataloader(self) -> DataLoader[Sample]:
         shares = validation_batches(len(self.valid), self.batch_size, *self._share())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -48,9 +49,9 @@ def model_spec(config: DictConfig, data: OperatorData) -> ModelSpec:
     return spec
 
 
-def check_channels(model: ModelSpec, data: OperatorData) -> None:
+def check_channels(model: ModelSpec, *, in_names: Sequence[str], out_names: Sequence[str]) -> None:
     """Refuse a model that has other channels than the data."""
-    for key, names in {"in_channels": data.in_names, "out_channels": data.out_names}.items():
+    for key, names in {"in_channels": in_names, "out_channels": out_names}.items():
         if getattr(model, key) != len(names):
             raise ValueError(f"model.{key}={getattr(model, key)}; the data set has {len(names)}: {', '.join(names)}")
 

@@ -67,11 +67,12 @@ def fit_scales(
             values = torch.stack([sample[side] for sample in chunk])
             for channel, name in enumerate(names):
                 field, _ = field_and_step(name)
-                moments[side, field].add(_entering(values[:, channel], field, log))
+                moments[side, field].add(entering(values[:, channel], field, log))
     return tuple(_scales("x", sides["x"], moments, method, log)), tuple(_scales("y", sides["y"], moments, method, log))
 
 
-def _entering(values: torch.Tensor, field: str, log: tuple[str, ...]) -> torch.Tensor:
+def entering(values: torch.Tensor, field: str, log: tuple[str, ...]) -> torch.Tensor:
+    """A field as its scale takes it: by its logarithm where that is asked for."""
     if field not in log:
         return values
     if not bool((values > 0).all()):
@@ -82,12 +83,16 @@ def _entering(values: torch.Tensor, field: str, log: tuple[str, ...]) -> torch.T
 def _scales(
     side: str, names: tuple[str, ...], moments: dict[tuple[str, str], Moments], method: str, log: tuple[str, ...]
 ) -> list[Scale]:
-    scales = []
-    for name in names:
-        field, _ = field_and_step(name)
-        found = moments[side, field]
-        # A field that is the same everywhere has nothing to divide by.
-        factor = found.deviation if found.deviation > 1e-12 * max(abs(found.mean), 1e-30) else 1.0
-        shift = found.mean if method == "standard" else 0.0
-        scales.append(Scale(log=field in log) if method == "none" else Scale(shift, factor, field in log))
-    return scales
+    fields = [field_and_step(name)[0] for name in names]
+    return [scale_of(moments[side, field], method, log=field in log) for field in fields]
+
+
+def scale_of(found: Moments, method: str, *, log: bool) -> Scale:
+    """The scale that a method makes of the moments of a field."""
+    if method not in METHODS:
+        raise ValueError(f"normalise={method} is not known; needed one of {', '.join(METHODS)}")
+    if method == "none":
+        return Scale(log=log)
+    # A field that is the same everywhere has nothing to divide by.
+    factor = found.deviation if found.deviation > 1e-12 * max(abs(found.mean), 1e-30) else 1.0
+    return Scale(found.mean if method == "standard" else 0.0, factor, log)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -101,11 +101,13 @@ def validation_batches(count: int, batch_size: int, rank: int, ranks: int) -> li
     return [own[start : start + share if start < starts[-1] else None] for start in starts]
 
 
-class ResumableLoader(DataLoader[Sample]):
+class ResumableLoader(DataLoader[Any]):
     """Training batches that go on where a checkpoint left them: Lightning keeps and restores the state of a loader."""
 
-    def __init__(self, samples: OrderedSamples, batches: Batches, **options: Any) -> None:
-        super().__init__(samples, batch_sampler=batches, collate_fn=collate_places, **options)
+    def __init__(
+        self, samples: Dataset[Any], batches: Batches, *, collate: Callable[[list[Any]], Any], **options: Any
+    ) -> None:
+        super().__init__(samples, batch_sampler=batches, collate_fn=collate, **options)
         self._batches = batches
         self._given = 0
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.data.splits import Splits
 from mondrian.run import Run
-from mondrian.surrogate import Surrogate
+from mondrian.spec import Spec
+from mondrian.surrogate import ScaledModel
 
 # What a run that goes on may have other than it began with.
 FREE = (
@@ -21,7 +21,7 @@ FREE = (
 )  # fmt: skip
 
 
-def facts_of(config: DictConfig, words: Sequence[str], splits: Splits, surrogate: Surrogate) -> dict[str, Any]:
+def facts_of(config: DictConfig, words: Sequence[str], data: Spec, surrogate: ScaledModel) -> dict[str, Any]:
     """The content of `run.json`."""
     return {
         "name": str(config.run).removeprefix("runs/"),
@@ -29,7 +29,7 @@ def facts_of(config: DictConfig, words: Sequence[str], splits: Splits, surrogate
         "parameters": sum(parameter.numel() for parameter in surrogate.parameters()),
         "versions": versions(),
         "machine": {"processor": platform.machine(), "cores": len(os.sched_getaffinity(0))},
-        "data": splits.to_json(),
+        "data": data.to_json(),
         "surrogate": surrogate.spec.to_json(),
         "config": OmegaConf.to_container(config, resolve=True),
     }
@@ -58,9 +58,9 @@ def refuse_changes(run: Run, config: DictConfig) -> None:
             raise ValueError(f"trainer.{key} was {stored} when {run.folder} began; a run cannot go on with {wanted}")
 
 
-def refuse_other_data(run: Run, splits: Splits) -> None:
+def refuse_other_data(run: Run, data: Spec) -> None:
     """The data set may have moved, but must be the same one in the same parts."""
-    given, stored = splits.to_json(), dict(run.facts["data"])
+    given, stored = data.to_json(), dict(run.facts["data"])
     for facts in (given, stored):
         facts["files"] = {key: value for key, value in facts["files"].items() if key != "path"}
     for key, value in stored.items():

@@ -47,6 +47,8 @@ def configure(words: Sequence[str]) -> DictConfig:
         else:
             rest.append(word)
     given = dict(word.split("=", 1) for word in rest)
+    if given.get("data") == "meshes" and chosen["experiment"] == CHOICES["experiment"]:
+        chosen["experiment"] = "meshes"
     data = given.get("data", chosen["experiment"].split("/")[0] if "/" in chosen["experiment"] else "files")
     folder = Path(str(files("mondrian") / "conf"))
     known = sorted(path.stem for path in (folder / "scale").glob(f"{data}_*.yaml"))

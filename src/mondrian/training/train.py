@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import uuid
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -16,21 +12,16 @@ from mondrian.data.splits import Splits
 from mondrian.losses import Loss
 from mondrian.parallel.mesh import check_shares
 from mondrian.parallel.model import check_spread
-from mondrian.parallel.peers import check_restarts, naming_lost_peers
-from mondrian.process import is_first
 from mondrian.run import Run
-from mondrian.spec import Spec
 from mondrian.surrogate import SurrogateSpec
-from mondrian.training.checkpoints import newest
 from mondrian.training.data import OperatorData
 from mondrian.training.fitting import check_channels, model_spec, surrogate_spec
 from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
 from mondrian.training.order import Batches
-from mondrian.training.record import facts_of, joined, refuse_changes, refuse_other_data
-from mondrian.training.settings import configure, flag, number, spec_of, splits_of, whole, words_of
+from mondrian.training.session import Session, configured
+from mondrian.training.settings import flag, number, spec_of, splits_of, whole, words_of
 from mondrian.training.symmetries import check_names
-from mondrian.training.trainer import quiet, trainer_of
 from mondrian.training.unroll import Unroll
 
 
@@ -47,7 +38,7 @@ def train_model(model: ModelSpec, splits: Splits, *words: str, progress: bool = 
 
     run = train_model(model.spec, Splits(files=..., window=...), "run=runs/mine", "max_steps=1000")
     """
-    config, window = _configure(words), splits.window
+    config, window = configured(words), splits.window
     OmegaConf.set_struct(config, False)
     config.model = model.to_json()
     config.data.merge_with({"input": list(window.input), "target": list(window.target)})
@@ -57,22 +48,12 @@ def train_model(model: ModelSpec, splits: Splits, *words: str, progress: bool = 
 
 def train_config(words: Sequence[str], *, progress: bool = False) -> Run:
     """Train what some overrides describe. With `resume=true` those that the run began with need not be said again."""
-    return _train(
-        _configure(words), words, lambda config: splits_of(config, progress=progress), model_spec, progress=progress
-    )
+    config = configured(words)
+    if config.data.get("meshes"):
+        from mondrian.meshes.training import train_meshes  # which needs what is here
 
-
-def _configure(words: Sequence[str]) -> DictConfig:
-    config = configure(words)
-    run = Run(Path(str(config.run)))
-    resume = flag(config, "resume")
-    if resume and not run.record.exists() and not any(word.startswith(("experiment=", "data")) for word in words):
-        raise ValueError(f"{run.folder} holds no run to go on with")
-    if not run.record.exists() or (not resume and not is_first(os.environ)):  # the first process wrote it just now
-        return config
-    if not resume:
-        raise ValueError(f"{run.folder} holds a run already; resume=true goes on with it, run=... starts another")
-    return configure(joined(run.facts["words"], words))
+        return train_meshes(config, words, progress=progress)
+    return _train(config, words, lambda config: splits_of(config, progress=progress), model_spec, progress=progress)
 
 
 def _train(
@@ -83,10 +64,8 @@ def _train(
     *,
     progress: bool,
 ) -> Run:
-    check_restarts(os.environ)
-    run, seed = Run(Path(str(config.run))), whole(config, "seed", least=0)
-    goes_on = flag(config, "resume") and run.record.exists()
     loss, optimiser = spec_of(config, "loss", Loss), spec_of(config, "optimizer", AdamW)
+    seed = whole(config, "seed", least=0)
     unroll = Unroll(
         whole(config, "unroll"),
         flag(config, "pushforward"),
@@ -95,11 +74,8 @@ def _train(
     )
     if unroll.noise and config.normalise == "none":
         raise ValueError(f"noise={unroll.noise} is in units of the fields' deviations; normalise=none knows none")
-    if goes_on:
-        refuse_changes(run, config)
-    identity = run.facts["id"] if goes_on else uuid.uuid4().hex[:12]
-    with quiet():  # what is wrong with the settings is said before anything is simulated or read
-        trainer = trainer_of(config, run, identity=identity, progress=progress)
+    session = Session.open(config, words, progress=progress)
+    trainer = session.trainer
     augment, symmetries = words_of(config, "augment"), words_of(config, "data.symmetries")
     check_names(augment, allowed=symmetries)
     batch_size, workers = whole(config, "batch_size"), whole(config, "workers", least=0)
@@ -111,8 +87,7 @@ def _train(
             f"trainer.compile=true cannot compile what parallel.subdomains={subdomains} exchanges; needed one"
         )
     splits = open_splits(config)
-    if goes_on:
-        refuse_other_data(run, splits)
+    session.check_data(splits)
     data = OperatorData(
         splits,
         batch_size=batch_size,
@@ -125,12 +100,11 @@ def _train(
         seed=seed,
         subdomains=subdomains,
     )
-    if goes_on:
-        spec = Spec.from_json(run.facts["surrogate"])
-        assert isinstance(spec, SurrogateSpec)
+    if session.goes_on:
+        spec = session.stored_spec(SurrogateSpec)
     else:
         model = make_model(config, data)
-        check_channels(model, data)
+        check_channels(model, in_names=data.in_names, out_names=data.out_names)
         spec = surrogate_spec(config, model, data, progress=progress)
     torch.manual_seed(seed)
     surrogate = spec.build()
@@ -140,19 +114,4 @@ def _train(
     module = OperatorTraining(
         surrogate, loss=loss, optimiser=optimiser, unroll=unroll, seed=seed, subdomains=subdomains
     )
-    if not goes_on and is_first(os.environ):
-        run.write({"id": identity, **facts_of(config, words, splits, surrogate)})
-    patience = f"trainer.timeout={number(config, 'trainer.timeout'):g} s"
-    advice = "Once they can be started again, resume=true goes on from the last checkpoint"
-    with quiet(), naming_lost_peers(trainer.global_rank, trainer.world_size, patience=patience, advice=advice):
-        if flag(config, "trainer.compile"):
-            surrogate.model.compile()
-        trainer.fit(module, data, ckpt_path=_checkpoint(run) if goes_on else None, weights_only=True)
-    return run
-
-
-def _checkpoint(run: Run) -> Path | None:
-    found = newest(run.checkpoints, clean=is_first(os.environ))
-    if found is None and is_first(os.environ):
-        print(f"{run.folder} has no checkpoint yet: training starts from the beginning", file=sys.stderr)
-    return found
+    return session.fit(module, data, surrogate, splits)

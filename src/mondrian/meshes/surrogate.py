@@ -1,0 +1,60 @@
+"""A model of functions on points with everything that its use needs: physical units, and the names of its channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from mondrian.grid import Grid
+from mondrian.points.model import PointOperator
+from mondrian.points.placement import Placement
+from mondrian.points.point_set import PointSet
+from mondrian.surrogate import ScaledModel, ScaledSpec
+
+
+@dataclass(frozen=True)
+class MeshSurrogateSpec(ScaledSpec):
+    """A model on points and the scale and name of each of its channels; `box` holds the domains, if they share one."""
+
+    box: Grid | None = None
+
+    def build(self) -> MeshSurrogate:
+        return MeshSurrogate(self)
+
+
+class MeshSurrogate(ScaledModel):
+    r"""A model on points in physical units: $y = S_{out}^{-1}\, G(S_{in}\, x)$ with the channel-wise scales $S$.
+
+    Called like the `PointOperator` inside.
+
+    >>> import torch
+    >>> from mondrian.points import Boxes, point_no
+    >>> from mondrian.surrogate import Scale
+    >>> model = point_no(2, 1, partition=Boxes((2, 2)), hidden_channels=8).spec
+    >>> spec = MeshSurrogateSpec(model, ("f", "d"), ("u",), (Scale(), Scale(0.0, 10.0)), (Scale(1.0, 0.1),))
+    >>> points = PointSet.of_grid(Grid(extent=(1.0, 1.0), points=(6, 6)))
+    >>> spec.build()(torch.zeros(3, 2, 36), points).shape
+    torch.Size([3, 1, 36])
+    """
+
+    spec: MeshSurrogateSpec
+
+    def forward(
+        self,
+        values: Tensor | Sequence[Tensor],
+        points: PointSet | Sequence[PointSet] | Placement,
+        out_points: PointSet | Sequence[PointSet] | Placement | None = None,
+    ) -> Tensor | list[Tensor]:
+        if isinstance(values, Tensor):
+            return self.physical_output(self.points_model(self.scaled_input(values), points, out_points))
+        scaled = [self.scaled_input(function[None])[0] for function in values]
+        answers = self.points_model(scaled, points, out_points)
+        return [self.physical_output(answer[None])[0] for answer in answers]
+
+    @property
+    def points_model(self) -> PointOperator:
+        """The model between scaled functions."""
+        assert isinstance(self.model, PointOperator)
+        return self.model

@@ -1,0 +1,168 @@
+"""Training on meshes: batches of meshes of different sizes, errors weighted by what each vertex stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningDataModule
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from mondrian.losses import Loss, MeanSquare
+from mondrian.meshes.files import Meshes, MeshSample, MeshSplits
+from mondrian.meshes.settings import fitted_spec, make_meshes, mesh_splits
+from mondrian.meshes.surrogate import MeshSurrogate, MeshSurrogateSpec
+from mondrian.points.model import PointSpec
+from mondrian.points.partition import PartitionSpec
+from mondrian.points.placement import Placement
+from mondrian.run import Run
+from mondrian.training.module import SurrogateTraining
+from mondrian.training.optimiser import AdamW
+from mondrian.training.order import Batches, Order, ResumableLoader, validation_batches
+from mondrian.training.session import Session
+from mondrian.training.settings import spec_of, whole
+
+# Settings that say something about grids, time or slabs of fields, and the only value that meshes know.
+FIXED: dict[str, Any] = {
+    "augment": [], "unroll": 1, "pushforward": False, "grow_every": 0, "noise": 0.0,
+    "parallel.subdomains": 1, "trainer.compile": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class MeshBatch:
+    """Some meshes: input and target of each, and all of their points in their cells."""
+
+    x: tuple[Tensor, ...]
+    y: tuple[Tensor, ...]
+    placement: Placement
+
+    @staticmethod
+    def of(samples: Sequence[MeshSample]) -> MeshBatch:
+        """The samples together; each has been cut into cells before."""
+        partitions = [sample.partition for sample in samples if sample.partition is not None]
+        return MeshBatch(tuple(s.x for s in samples), tuple(s.y for s in samples), Placement.of(partitions))
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """What each point stands for."""
+        return [points.weights for points in self.placement.points if points.weights is not None]
+
+    def to(self, device: torch.device) -> MeshBatch:
+        """The same on another device."""
+        x, y = (tuple(values.to(device) for values in side) for side in (self.x, self.y))
+        return MeshBatch(x, y, self.placement.to(x[0].dtype, device))
+
+
+class OrderedMeshes(Dataset[MeshSample]):
+    """Meshes in training order."""
+
+    def __init__(self, meshes: Meshes, order: Order) -> None:
+        self.meshes, self.order = meshes, order
+
+    def __getitem__(self, place: int) -> MeshSample:
+        return self.meshes[self.order[place]]
+
+
+class MeshData(LightningDataModule):
+    """Training meshes in an endless shuffled row, validation meshes in their order; see `OperatorData`."""
+
+    def __init__(
+        self,
+        splits: MeshSplits,
+        partition: PartitionSpec,
+        *,
+        batch_size: int,
+        max_steps: int,
+        workers: int = 0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.batch_size, self.max_steps, self.workers, self.seed = batch_size, max_steps, workers, seed
+        self.train = splits.meshes("train", partition=partition)
+        self.valid = splits.meshes("valid", partition=partition)
+
+    def train_dataloader(self) -> ResumableLoader:
+        accumulate = 1 if self.trainer is None else self.trainer.accumulate_grad_batches
+        rank, ranks = self._share()
+        batches = Batches(self.batch_size, self.max_steps * accumulate, accumulate=accumulate, rank=rank, ranks=ranks)
+        meshes = OrderedMeshes(self.train, Order(len(self.train), seed=self.seed))
+        return ResumableLoader(meshes, batches, collate=MeshBatch.of, **self._workers())
+
+    def val_dataloader(self) -> DataLoader[MeshSample]:
+        shares = validation_batches(len(self.valid), self.batch_size, *self._share())
+        return DataLoader(self.valid, batch_sampler=shares, collate_fn=MeshBatch.of, **self._workers())
+
+    def _share(self) -> tuple[int, int]:
+        return (0, 1) if self.trainer is None else (self.trainer.global_rank, self.trainer.world_size)
+
+    def _workers(self) -> dict[str, Any]:
+        return {"num_workers": self.workers, "persistent_workers": self.workers > 0}
+
+
+class MeshTraining(SurrogateTraining):
+    """Functions on meshes: losses and errors are integrals over the domain of each, averaged over the meshes."""
+
+    surrogate: MeshSurrogate
+
+    def __init__(self, surrogate: MeshSurrogate, *, loss: Loss | None = None, optimiser: AdamW | None = None) -> None:
+        super().__init__(surrogate, optimiser)
+        self.loss = loss or MeanSquare()
+
+    def training_step(self, batch: MeshBatch, batch_idx: int) -> Tensor:
+        loss, _ = self._predicted(batch)
+        self.last_loss = loss.detach()
+        return loss
+
+    def validation_step(self, batch: MeshBatch, batch_idx: int) -> None:
+        loss, answers = self._predicted(batch)
+        self.valid_loss.update(loss.expand(len(batch.x)))
+        for answer, y, weights in zip(answers, batch.y, batch.weights, strict=True):
+            error = (self.surrogate.physical_output(answer[None])[0] - y).abs().mean(dim=0)
+            weights = weights.to(error)
+            self.valid_mae.update(((error * weights).sum() / weights.sum()).float())
+
+    def _predicted(self, batch: MeshBatch) -> tuple[Tensor, list[Tensor]]:
+        """The loss, and the answers on the scaled side."""
+        kind = self.surrogate.points_model.project.skip.weight.dtype
+        x = [self.surrogate.scaled_input(values[None].to(kind))[0] for values in batch.x]
+        y = [self.surrogate.scaled_output(values[None].to(kind))[0] for values in batch.y]
+        answers = self.surrogate.points_model(x, batch.placement)
+        return self.loss.at_points(answers, y, batch.weights), answers
+
+
+def train_meshes(config: DictConfig, words: Sequence[str], *, progress: bool) -> Run:
+    """Train what a configuration with `data.meshes` describes."""
+    for key, only in FIXED.items():
+        value = OmegaConf.select(config, key)
+        if value != only:
+            raise ValueError(f"{key}={value} is for fields on grids; on meshes needed {key}={only}")
+    loss, optimiser = spec_of(config, "loss", Loss), spec_of(config, "optimizer", AdamW)
+    if type(loss).at_points is Loss.at_points:
+        raise ValueError(f"loss={loss} needs fields on a grid; on meshes needed loss=mse or loss=relative_l2")
+    seed, batch_size = whole(config, "seed", least=0), whole(config, "batch_size")
+    session = Session.open(config, words, progress=progress)
+    Batches(batch_size, 1, accumulate=session.trainer.accumulate_grad_batches, ranks=session.trainer.world_size)
+    if config.data.get("make"):
+        make_meshes(config, Path(config.data.path), progress=progress)
+    splits = mesh_splits(config)
+    session.check_data(splits)
+    spec = session.stored_spec(MeshSurrogateSpec) if session.goes_on else fitted_spec(config, splits, progress=progress)
+    model = spec.model
+    assert isinstance(model, PointSpec)
+    data = MeshData(
+        splits,
+        model.partition,
+        batch_size=batch_size,
+        max_steps=whole(config, "max_steps"),
+        workers=whole(config, "workers", least=0),
+        seed=seed,
+    )
+    torch.manual_seed(seed)
+    surrogate = spec.build()
+    return session.fit(MeshTraining(surrogate, loss=loss, optimiser=optimiser), data, surrogate, splits)

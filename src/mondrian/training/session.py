@@ -1,0 +1,96 @@
+"""What every training run goes through, whatever it trains: the folder, the trainer, and the way back after a stop."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+from omegaconf import DictConfig
+
+from mondrian.parallel.peers import check_restarts, naming_lost_peers
+from mondrian.process import is_first
+from mondrian.run import Run
+from mondrian.spec import Spec
+from mondrian.surrogate import ScaledModel, ScaledSpec
+from mondrian.training.checkpoints import newest
+from mondrian.training.record import facts_of, joined, refuse_changes, refuse_other_data
+from mondrian.training.settings import configure, flag, number
+from mondrian.training.trainer import quiet, trainer_of
+
+S = TypeVar("S", bound=ScaledSpec)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run that begins, or goes on."""
+
+    config: DictConfig
+    words: Sequence[str]
+    run: Run
+    goes_on: bool
+    identity: str
+    trainer: Trainer
+
+    @classmethod
+    def open(cls, config: DictConfig, words: Sequence[str], *, progress: bool) -> Session:
+        """Check what can be checked before anything is simulated or read."""
+        check_restarts(os.environ)
+        run = Run(Path(str(config.run)))
+        goes_on = flag(config, "resume") and run.record.exists()
+        if goes_on:
+            refuse_changes(run, config)
+        identity = run.facts["id"] if goes_on else uuid.uuid4().hex[:12]
+        with quiet():
+            trainer = trainer_of(config, run, identity=identity, progress=progress)
+        return cls(config, words, run, goes_on, identity, trainer)
+
+    def check_data(self, data: Spec) -> None:
+        """Refuse to go on with other data than the run began with."""
+        if self.goes_on:
+            refuse_other_data(self.run, data)
+
+    def stored_spec(self, kind: type[S]) -> S:
+        """The model that the run began with."""
+        spec = Spec.from_json(self.run.facts["surrogate"])
+        assert isinstance(spec, kind)
+        return spec
+
+    def fit(self, module: LightningModule, data: LightningDataModule, surrogate: ScaledModel, source: Spec) -> Run:
+        """Write down what is trained on which data, and train it."""
+        if not self.goes_on and is_first(os.environ):
+            self.run.write({"id": self.identity, **facts_of(self.config, self.words, source, surrogate)})
+        patience = f"trainer.timeout={number(self.config, 'trainer.timeout'):g} s"
+        advice = "Once they can be started again, resume=true goes on from the last checkpoint"
+        rank, ranks = self.trainer.global_rank, self.trainer.world_size
+        with quiet(), naming_lost_peers(rank, ranks, patience=patience, advice=advice):
+            if flag(self.config, "trainer.compile"):
+                surrogate.model.compile()
+            checkpoint = self._checkpoint() if self.goes_on else None
+            self.trainer.fit(module, data, ckpt_path=checkpoint, weights_only=True)
+        return self.run
+
+    def _checkpoint(self) -> Path | None:
+        found = newest(self.run.checkpoints, clean=is_first(os.environ))
+        if found is None and is_first(os.environ):
+            print(f"{self.run.folder} has no checkpoint yet: training starts from the beginning", file=sys.stderr)
+        return found
+
+
+def configured(words: Sequence[str]) -> DictConfig:
+    """The configuration of some overrides; with `resume=true` those that the run began with need not be said again."""
+    config = configure(words)
+    run = Run(Path(str(config.run)))
+    resume = flag(config, "resume")
+    if resume and not run.record.exists() and not any(word.startswith(("experiment=", "data")) for word in words):
+        raise ValueError(f"{run.folder} holds no run to go on with")
+    if not run.record.exists() or (not resume and not is_first(os.environ)):  # the first process wrote it just now
+        return config
+    if not resume:
+        raise ValueError(f"{run.folder} holds a run already; resume=true goes on with it, run=... starts another")
+    return configure(joined(run.facts["words"], words))
