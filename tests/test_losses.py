@@ -306,3 +306,27 @@ def test_derivatives_that_cannot_be_taken_are_refused():
         derivative(torch.zeros(1, 1, 4), Grid(extent=(1.0,)), 1)
     with pytest.raises(ValueError, match=r"u has shape \(4,\)"):
         derivative(torch.zeros(4), Grid(extent=(1.0,)), 0)
+
+
+@pytest.mark.parametrize("loss", [MeanSquare(), RelativeL2()])
+def test_at_points_with_equal_weights_it_is_the_loss_on_a_grid_of_as_many_points(loss):
+    prediction, target = torch.randn(2, 3, 2, 12, dtype=torch.float64)
+    weights = [torch.full((12,), 0.7)] * 3
+    found = loss.at_points(list(prediction), list(target), weights)
+    torch.testing.assert_close(found, loss(prediction, target, Grid(extent=(1.0,))))
+    # a point of weight two is two points of weight one
+    twice = [torch.cat([part, part[:, :1]], dim=1) for part in prediction]
+    truth = [torch.cat([part, part[:, :1]], dim=1) for part in target]
+    heavy = torch.ones(12).index_fill(0, torch.tensor([0]), 2.0)
+    torch.testing.assert_close(
+        loss.at_points(twice, truth, [torch.ones(13)] * 3),
+        loss.at_points(list(prediction), list(target), [heavy] * 3),
+    )
+
+
+@pytest.mark.parametrize("loss", [MeanSquare(), RelativeL2()])
+def test_at_points_a_perfect_prediction_has_a_finite_slope(loss):
+    target = torch.randn(1, 5)
+    prediction = target.clone().requires_grad_()
+    loss.at_points([prediction], [target], [torch.ones(5)]).backward()
+    assert prediction.grad.tolist() == [[0.0] * 5]

@@ -23,6 +23,7 @@ from mondrian.artefact import from_pretrained
 from mondrian.data.splits import Splits
 from mondrian.files import write_json
 from mondrian.history import HistoryFile
+from mondrian.meshes.files import MeshSplits
 from mondrian.spec import Spec
 from mondrian.surrogate import ScaledModel, Surrogate
 
@@ -90,6 +91,13 @@ class Run:
         splits = self.source()
         if not isinstance(splits, Splits):
             raise ValueError(f"{self.folder} was trained on meshes; needed a run on grids")
+        return splits
+
+    def meshes(self) -> MeshSplits:
+        """The meshes that were trained on."""
+        splits = self.source()
+        if not isinstance(splits, MeshSplits):
+            raise ValueError(f"{self.folder} was trained on grids; needed a run on meshes")
         return splits
 
     def source(self) -> Spec:

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from mondrian.meshes import PerforatedPoisson
+from mondrian.meshes.poisson import write_poisson
 from mondrian.process import launched
 from mondrian.training import Run
 from mondrian.training.order import Order
@@ -29,6 +31,10 @@ NOISY = (*TINY, *COMMON, "noise=0.1", "augment=[rotations,reflections]")
 IN_TIME = (
     "data=files", "scale=smoke", "data.input=[vorticity]", "data.target=[vorticity]", "data.steps_in=2",
     "data.steps_out=1", "batch_size=2", "max_steps=4", "log_every=1", *COMMON,
+)  # fmt: skip
+ON_MESHES = (
+    "experiment=poisson/boxes", "scale=smoke", "model.hidden_channels=4", "model.n_layers=1", "batch_size=2",
+    "max_steps=4", "log_every=1", *COMMON,
 )  # fmt: skip
 
 
@@ -71,7 +77,7 @@ def assert_same(found: Run, wanted: Run) -> None:
     columns = {"step": 0.0, "train_loss": 1e-8, "learning_rate": 0.0, "valid_loss": 1e-6, "valid_mae": 1e-6}
     for column, rounding in columns.items():
         assert found.history()[column] == pytest.approx(wanted.history()[column], rel=rounding, nan_ok=True)
-    weights, others = (run.surrogate().state_dict() for run in (found, wanted))
+    weights, others = (run.model().state_dict() for run in (found, wanted))
     assert weights.keys() == others.keys()
     assert all(torch.allclose(weights[key], others[key], rtol=1e-6, atol=1e-9) for key in weights)
 
@@ -82,6 +88,8 @@ def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began
 ) -> None:
     """In one test, because each process takes seconds to start."""
     noisy, in_time = [*NOISY, f"data.path={allen_cahn}"], [*IN_TIME, f"data.path={navier_stokes}"]
+    write_poisson(tmp_path / "poisson", PerforatedPoisson(spacing=0.2), {"train": 6, "valid": 3})
+    meshes = [*ON_MESHES, f"data.path={tmp_path / 'poisson'}"]
     unrolled, pushed = [*in_time, "unroll=3", "grow_every=1"], [*in_time, "unroll=2", "pushforward=true"]
 
     def run_of(name: str, *words: str) -> Run:
@@ -93,6 +101,7 @@ def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began
         "fsdp": [*noisy, "trainer=fsdp", "trainer.accumulate_grad_batches=2"],
         "unrolled": [*unrolled, "trainer=fsdp"],
         "pushed": [*pushed, "trainer=fsdp"],
+        "meshes": [*meshes, "trainer=fsdp"],
         "sharded": ["resume=true", "trainer=fsdp", "max_steps=4"],
         "together": ["resume=true", "trainer=ddp", "max_steps=6"],
         "asleep": [*noisy, "trainer=ddp", "checkpoint_every=1", "log_every=4"],
@@ -112,6 +121,7 @@ def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began
     # several applications with gradients, and some without: gathered weights must be those of the present step
     assert_same(Run.open(tmp_path / "unrolled"), run_of("unrolled_alone", *unrolled))
     assert_same(Run.open(tmp_path / "pushed"), run_of("pushed_alone", *pushed))
+    assert_same(Run.open(tmp_path / "meshes"), run_of("meshes_alone", *meshes))
 
     assert "process 0 of 2 cannot reach the others (trainer.timeout=20 s)" in seen[0]["asleep"]
     woken = run_of("asleep", "resume=true", "trainer=default").history()["train_loss"]

@@ -16,6 +16,11 @@ Other people's files, split by simulation (see docs/data.md for the readers):
   mondrian train data=files 'data.reader={spec: PDEBenchFile, path: burgers.hdf5}' \\
                  data.input=[tensor] data.target=[tensor]
 
+Meshes, each with its own fields at its vertices (docs/points.md):
+
+  mondrian train experiment=poisson/boxes scale=cpu
+  mondrian train data=meshes data.path=data/wings data.input=[angle] data.target=[pressure]
+
 The folder of the run (run=DIR, by default runs/<experiment>) gets run.json, history.csv, the best model as
 artefact/, checkpoints/ and tensorboard/. Stopped by Ctrl-C, killed, out of disk? It goes on where it was:
 

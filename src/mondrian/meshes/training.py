@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +33,14 @@ FIXED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
 class MeshBatch:
-    """Some meshes: input and target of each, and all of their points in their cells."""
+    """Some meshes: input and target of each, and all of their points in their cells.
 
-    x: tuple[Tensor, ...]
-    y: tuple[Tensor, ...]
-    placement: Placement
+    No dataclass: Lightning would take it apart to cast what is inside.
+    """
+
+    def __init__(self, x: tuple[Tensor, ...], y: tuple[Tensor, ...], placement: Placement) -> None:
+        self.x, self.y, self.placement = x, y, placement
 
     @staticmethod
     def of(samples: Sequence[MeshSample]) -> MeshBatch:

@@ -135,6 +135,8 @@ def write_mesh(path: str | Path, mesh: Mesh) -> None:
             meshio.write(partial, made)
         except (meshio.WriteError, meshio.ReadError, SystemExit) as error:
             raise ValueError(f"path={str(path)!r} cannot be written by meshio: {error}") from error
+        for companion in set(partial.parent.iterdir()) - {partial}:  # XDMF keeps its numbers in a second file
+            os.replace(companion, path.with_name(companion.name))
         os.replace(partial, path)
 
 

@@ -55,15 +55,15 @@ def draw_meshes(
     """One mesh of each part and one target channel. Meshes of two axes only."""
     rows = {part: meshes[sample] for part, meshes in parts.items()}
     columns = len(inputs) + 4
-    figure = new_figure(2.3 * columns, 2.2 * len(rows) + 0.3, images=True)
+    figure = new_figure(2.3 * columns, 1.85 * len(rows) + 0.25, images=True)
     panels = figure.subplots(len(rows), columns, squeeze=False)
     name = plain(outputs[channel])
     titles = ["cells", *(f"input {plain(each)}" for each in inputs), f"truth {name}", f"prediction {name}"]
     for (part, mesh), row in zip(rows.items(), panels, strict=True):
         for axes in row:
             axes.set_aspect("equal")
-            axes.set_xticks([])
-            axes.set_yticks([])
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
         truth, prediction = mesh.truth[channel], mesh.prediction[channel]
         _cells(row[0], mesh)
         row[0].set_ylabel(f"{part}, {len(mesh.vertices)} vertices")
@@ -87,11 +87,16 @@ def _show(
     *,
     colours: str = "RdBu_r",
 ) -> None:
-    low, high = limits
+    (x, y), (low, high) = mesh.vertices.T, limits
     image = axes.tripcolor(
-        Triangulation(*mesh.vertices.T, mesh.simplices), values, cmap=colours, vmin=low, vmax=high, shading="gouraud",
+        Triangulation(x, y, mesh.simplices),
+        values,
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        shading="gouraud",
         rasterized=True,
-    )  # fmt: skip
+    )
     figure.colorbar(image, ax=axes, shrink=0.8)
 
 

@@ -1,0 +1,173 @@
+"""Whole runs on meshes: they learn, go on after a stop as if nothing had been, and refuse what is for grids."""
+
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from mondrian.meshes import MeshSurrogate, MeshSurrogateSpec
+from mondrian.meshes.evaluation import errors, evaluate_meshes
+from mondrian.meshes.files import channels
+from mondrian.meshes.prediction import predict_mesh, predict_on
+from mondrian.meshes.settings import fit_mesh_scales
+from mondrian.meshes.training import MeshBatch, MeshTraining
+from mondrian.points import Boxes, Mesh, point_no, read_mesh
+from mondrian.report import write_report
+from mondrian.surrogate import Scale
+from mondrian.training import Stopped
+from mondrian.training.checkpoints import newest
+from mondrian.training.train import train_config
+
+TINY = (
+    "experiment=poisson/boxes", "scale=smoke", "max_steps=6", "batch_size=2", "validate_every=3", "checkpoint_every=2",
+    "log_every=1", "model.hidden_channels=4", "model.n_layers=1", "model.partition.subdomains=[2,2]",
+    "model.reference=[2,2]",
+)  # fmt: skip
+
+
+@pytest.fixture
+def words(folder, tmp_path):
+    return [*TINY, f"data.path={folder}", f"run={tmp_path / 'run'}"]
+
+
+def state(run):
+    return torch.load(newest(run.checkpoints), weights_only=True)["state_dict"]
+
+
+PLAIN = Scale()
+
+
+def small(source=PLAIN, u=PLAIN) -> MeshSurrogate:
+    torch.manual_seed(0)
+    model = point_no(2, 1, partition=Boxes((2, 2)), hidden_channels=4, n_layers=1, reference=(2, 2))
+    spec = MeshSurrogateSpec(model.spec, ("source", "distance"), ("u",), (source, PLAIN), (u,))
+    return spec.build().eval()
+
+
+def test_a_stopped_run_goes_on_as_if_nothing_had_been(words, tmp_path, monkeypatch):
+    whole = train_config([*words, f"run={tmp_path / 'whole'}"])
+    step = MeshTraining.training_step
+
+    def stopped(self, batch, batch_idx):
+        if self.global_step == 3 and not self.trainer.fit_loop.restarting:
+            signal.raise_signal(signal.SIGTERM)
+        return step(self, batch, batch_idx)
+
+    monkeypatch.setattr(MeshTraining, "training_step", stopped)
+    with pytest.raises(Stopped):
+        train_config(words)
+    monkeypatch.undo()
+    run = train_config([f"run={tmp_path / 'run'}", "resume=true"])
+    one, other = state(whole), state(run)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    np.testing.assert_array_equal(run.history()["train_loss"], whole.history()["train_loss"])
+
+
+def test_training_makes_the_error_smaller_and_the_report_shows_it(words, tmp_path):
+    run = train_config([*words, "max_steps=60", "validate_every=20", "model.hidden_channels=8"])
+    losses = run.history()["valid_loss"]
+    losses = losses[np.isfinite(losses)]
+    assert losses[-1] < 0.95 * losses[0]
+    found = evaluate_meshes(run.model(), run.meshes())
+    assert [entry.samples for entry in found.one_step] == [3, 2]
+    assert found.one_step[0].points < found.one_step[1].points
+    for entry in found.one_step:
+        assert entry.model["relative_l2"].mean < entry.training_mean["relative_l2"].mean
+    found.save(run.evaluation)
+    page, *pictures = write_report([run], tmp_path / "report.html")
+    assert "Error by resolution" in page.read_text()
+    assert {path.stem for path in pictures} >= {"meshes-1", "errors", "loss"}
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("unroll=2", r"unroll=2 is for fields on grids; on meshes needed unroll=1"),
+        ("augment=[rotations]", r"augment=.* is for fields on grids"),
+        ("parallel.subdomains=2", r"parallel.subdomains=2 is for fields on grids"),
+        ("loss=h1", r"needs fields on a grid; on meshes needed loss=mse or loss=relative_l2"),
+        ("data.input=[u]", r"model.in_channels=2; the data set has 1: u"),
+        ("data.path=null", r"."),
+    ],
+)
+def test_what_is_for_grids_or_does_not_fit_is_refused_before_a_folder_is_made(words, tmp_path, word, message):
+    if word == "data.path=null":
+        words = ["data=meshes", "data.input=[u]", "data.target=[u]", f"run={tmp_path / 'run'}"]
+        word, message = "scale=smoke", "data.path is missing; needed a folder of meshes"
+    with pytest.raises(ValueError, match=message):
+        train_config([*words, word])
+    assert not (tmp_path / "run").exists()
+
+
+def test_any_folder_of_meshes_can_be_trained_on(folder, tmp_path):
+    words = ["data=meshes", f"data.path={folder / 'train'}", "data.input=[source]", "data.target=[u,distance]"]
+    run = train_config(
+        [*words, "scale=smoke", "max_steps=2", f"run={tmp_path / 'run'}", "data.fractions=[0.4,0.3,0.3]"]
+    )
+    assert run.model().spec.out_names == ("u", "distance")
+
+
+def test_scales_are_those_of_all_vertices(splits):
+    meshes = splits.meshes("train")
+    (source, _), _ = fit_mesh_scales(meshes, method="standard")
+    values = torch.cat([meshes[n].x[0] for n in range(len(meshes))]).double()
+    assert source.shift == pytest.approx(values.mean().item(), rel=1e-6)
+    assert source.factor == pytest.approx(values.std(correction=0).item(), rel=1e-6)
+    assert fit_mesh_scales(meshes, method="scale")[1][0].shift == 0
+    assert fit_mesh_scales(meshes, method="none")[1][0] == Scale()
+    with pytest.raises(ValueError, match="log names 'nope'"):
+        fit_mesh_scales(meshes, method="standard", log=("nope",))
+
+
+def test_a_surrogate_is_its_model_between_scales(splits):
+    scaled = small(source=Scale(1.0, 2.0), u=Scale(-1.0, 3.0))
+    plain = small()
+    sample = splits.meshes("test")[0]
+    x = sample.x.clone()
+    x[0] = (x[0] - 1) / 2
+    with torch.no_grad():
+        torch.testing.assert_close(scaled(sample.x[None], sample.points), 3 * plain(x[None], sample.points) - 1)
+        (one,) = scaled([sample.x], [sample.points])
+        torch.testing.assert_close(one, scaled(sample.x[None], sample.points)[0])
+
+
+def test_the_loss_of_a_batch_is_the_mean_of_those_of_its_meshes(splits):
+    train = splits.meshes("train", partition=Boxes((2, 2)))
+    module = MeshTraining(small())
+    together = module.training_step(MeshBatch.of([train[0], train[1]]), 0)
+    alone = [module.training_step(MeshBatch.of([train[n]]), 0) for n in range(2)]
+    torch.testing.assert_close(together, torch.stack(alone).mean())
+    sample = train[0]
+    with torch.no_grad():
+        answer = module.surrogate(sample.x[None], sample.points)[0]
+    error = errors(answer, sample.y, sample.points.weights)
+    assert alone[0].item() == pytest.approx(error["mse"], rel=1e-5)
+
+
+def test_errors_are_integrals():
+    truth, prediction = torch.tensor([[1.0, 2.0, 2.0]]), torch.tensor([[2.0, 2.0, 0.0]])
+    weights = torch.tensor([2.0, 1.0, 1.0])
+    found = errors(prediction, truth, weights)
+    assert found["mae"] == pytest.approx((2 * 1 + 1 * 2) / 4)
+    assert found["mse"] == pytest.approx((2 * 1 + 1 * 4) / 4)
+    assert found["relative_l2"] == pytest.approx((6 / 10) ** 0.5)
+    assert found["maximum"] == 2
+    assert errors(prediction * torch.nan, truth, weights)["mae"] == float("inf")
+
+
+def test_a_prediction_stands_on_the_mesh_that_it_was_asked_for(folder, tmp_path):
+    model = small()
+    source = folder / "test_fine/00000.vtu"
+    made = predict_mesh(model, source, tmp_path / "answer.vtu")
+    mesh, answer = read_mesh(source), read_mesh(tmp_path / "answer.vtu")
+    assert made.vertices == len(mesh.vertices)
+    torch.testing.assert_close(answer.fields["u"], predict_on(model, mesh)["u"])
+    assert torch.equal(answer.fields["source"], mesh.fields["source"])
+    x = channels(mesh, ("source", "distance"), "mesh")
+    with torch.no_grad():
+        torch.testing.assert_close(answer.fields["u"][None], model(x[None], mesh.point_set())[0])
+    bare = Mesh(mesh.vertices, mesh.simplices, {"u": mesh.fields["u"]})
+    with pytest.raises(ValueError, match=r"bare\.vtu has no field 'source'"):
+        predict_on(model, bare, name="bare.vtu")
