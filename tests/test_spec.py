@@ -29,6 +29,7 @@ from mondrian import (
 )
 from mondrian.data import Window
 from mondrian.losses import MeanSquare, RelativeL2, Sobolev
+from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogateSpec, PerforatedPoisson
 from mondrian.models.coarsening import FewerPoints, LargerSubdomains
 from mondrian.models.transfer import CrossAttentionTransfer, OperatorTransfer, SmoothTransfer
 from mondrian.models.unet import UNetSpec
@@ -87,6 +88,27 @@ EXAMPLES = [
         in_scales=(Scale(shift=0.5), Scale(log=True)),
         out_scales=(Scale(factor=3.0),),
         window=Window(input=("u", "gamma"), target=("u",)),
+    ),
+    MeshFiles(path="data/wings", digest="0123456789abcdef"),
+    MeshSplits(
+        files=MeshFiles(path="data/wings"),
+        input=("angle",),
+        target=("pressure", "flow"),
+        box=Grid(extent=(2.0, 1.0)),
+        simulations=7,
+        fractions=(0.5, 0.25, 0.25),
+        seed=3,
+    ),
+    PerforatedPoisson(spacing=0.1, most_discs=5),
+    MeshSurrogateSpec(
+        model=PointSpec(1, 3, partition=Boxes((2, 2))),
+        in_names=("angle",),
+        out_names=("pressure", "flow.0", "flow.1"),
+        in_scales=(Scale(),),
+        out_scales=(Scale(), Scale(), Scale()),
+        inputs=("angle",),
+        targets=("pressure", "flow"),
+        box=Grid(extent=(2.0, 1.0)),
     ),
     Boxes(subdomains=(3, 2)),
     MetisParts(parts=7, seed=3),

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from mondrian.extras import MissingLibrary
 from mondrian.process import keep_large_blocks
 from mondrian.recipes import one_line
 
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError, HydraException, OmegaConfBaseException) as error:
+    except (ValueError, OSError, MissingLibrary, HydraException, OmegaConfBaseException) as error:
         if os.environ.get("MONDRIAN_DEBUG") == "1":
             raise
         print(f"{label}: {one_line(error)}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -22,6 +23,8 @@ class Loss(Spec):
     Subclasses give `evaluate`, whose arguments have been checked and cast. The grid may come with other points or
     none: the fields say how many there are. Nothing waits for the device.
     """
+
+    on_points: ClassVar[bool] = False  # whether there is `at_points`
 
     def __call__(
         self,
@@ -61,6 +64,8 @@ class MeanSquare(Loss):
     tensor(5.)
     """
 
+    on_points: ClassVar[bool] = True
+
     def evaluate(
         self,
         prediction: Float[Tensor, "batch channel *space"],
@@ -95,6 +100,7 @@ class RelativeL2(Loss):
     tensor(1.2500)
     """
 
+    on_points: ClassVar[bool] = True
     epsilon: float = 1e-6
 
     def __post_init__(self) -> None:

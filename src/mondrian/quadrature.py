@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Float64
@@ -21,7 +22,7 @@ class Quadrature(Spec):
     On a box it is the product of the rule along each axis; the measure of the box is one.
     """
 
-    equal_weights = False  # whatever the number of points
+    equal_weights: ClassVar[bool] = False  # whatever the number of points
 
     @property
     def order(self) -> int:
@@ -48,7 +49,7 @@ class Quadrature(Spec):
 class Midpoint(Quadrature):
     """Equal weights, second order."""
 
-    equal_weights = True
+    equal_weights: ClassVar[bool] = True
 
     @property
     def order(self) -> int:

@@ -84,7 +84,7 @@ class Run:
     @property
     def on_meshes(self) -> bool:
         """Whether it was trained on meshes, not on fields on grids."""
-        return bool(self.config["data"].get("meshes"))
+        return self.facts.get("data", {}).get("spec") == MeshSplits.__name__
 
     def data(self) -> Splits:
         """The data set that was trained on, fields on grids."""

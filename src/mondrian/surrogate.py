@@ -68,11 +68,11 @@ class ScaledModel(OperatorModel):
 
     def scaled_input(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         """What the model is given."""
-        return self._input(x)
+        return self._input(_with_channels(x, self.spec.in_names))
 
     def scaled_output(self, y: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         """What the model should answer."""
-        return self._output(y)
+        return self._output(_with_channels(y, self.spec.out_names))
 
     def physical_output(self, z: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         """The inverse of `scaled_output`."""
@@ -112,9 +112,14 @@ class Surrogate(ScaledModel):
     def forward(
         self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None, out_grid: Grid | None = None
     ) -> Float[Tensor, "batch out_channel *points"]:
-        if x.ndim > 1 and x.shape[1] != len(self.spec.in_names):
-            raise ValueError(f"x has {x.shape[1]} channels; needed {len(self.spec.in_names)}: {self.spec.in_names}")
         return self.physical_output(answer_on(self.model, self.scaled_input(x), grid, out_grid))
+
+
+def _with_channels(x: Tensor, names: tuple[str, ...]) -> Tensor:
+    """Refuse another number of channels, which scales would spread over theirs."""
+    if x.ndim > 1 and x.shape[1] != len(names):
+        raise ValueError(f"x has {x.shape[1]} channels; needed {len(names)}: {names}")
+    return x
 
 
 class _Scales(nn.Module):

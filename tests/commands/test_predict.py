@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from mondrian import Grid, nbr_no, vit_no
+from mondrian import Boxes, Grid, nbr_no, point_no, vit_no
 from mondrian.cli import main
 from mondrian.commands import predict
 from mondrian.data.generate import generate, plan
 from mondrian.data.problems import AllenCahn
 from mondrian.data.sources import WellFiles
+from mondrian.meshes import MeshSurrogateSpec, PerforatedPoisson
+from mondrian.points import write_mesh
 from mondrian.run import Run
 from mondrian.surrogate import Scale, Surrogate, SurrogateSpec
 
@@ -75,9 +77,15 @@ def test_the_examples_of_the_help_run(surrogate, folder, capsys):
         shard_size=2,
     )
     generate(Path("data/ac"), wanted, workers=1)
+    on_meshes = point_no(2, 1, partition=Boxes((2, 2)), hidden_channels=4, n_layers=1).spec
+    scales = (Scale(), Scale())
+    MeshSurrogateSpec(on_meshes, ("source", "distance"), ("u",), scales, (Scale(),)).build().save_pretrained(
+        "runs/poisson/boxes"
+    )
+    write_mesh("domain.vtu", PerforatedPoisson(spacing=0.2).solve(seed=0))
     help = predict.__doc__ or ""
     examples = [re.split(r"  +", line)[0] for line in re.findall(r"^  mondrian (predict .*)", help, re.MULTILINE)]
-    assert len(examples) == 11
+    assert len(examples) == 12
     for example in examples:
         words = shlex.split(example)
         assert main([word.replace("cuda", "cpu") for word in words]) == 0, capsys.readouterr().err

@@ -54,7 +54,7 @@ def test_the_json_is_the_agreed_one(splits: Splits, tmp_path: Path) -> None:
         "skipped": [],
     }
     one, rollout = content["one_step"][0], content["rollout"][0]
-    assert set(one) == {"points", "samples", "model", "persistence", "training_mean", "spectrum", "bands"}
+    assert set(one) == {"points", "samples", "model", "persistence", "training_mean", "spectrum", "bands", "part"}
     assert set(one["model"]) == set(one["persistence"]) == {"mae", "mse", "relative_l2", "maximum"}
     assert set(one["model"]["mae"]) == {"mean", "low", "high", "count"}
     assert set(one["spectrum"]) == {"wavenumber", "truth", "prediction", "error"}

@@ -18,8 +18,8 @@ def test_the_example_goes_from_nothing_to_a_page(tmp_path):
     run = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     assert "a domain with more holes: relative L2 error" in run.stdout
-    assert (tmp_path / "runs/poisson_mesh/report.html").stat().st_size > 10_000
-    assert isinstance(mondrian.from_pretrained(tmp_path / "runs/poisson_mesh/artefact"), MeshSurrogate)
+    assert (tmp_path / "runs/example/poisson/metis/report.html").stat().st_size > 10_000
+    assert isinstance(mondrian.from_pretrained(tmp_path / "runs/example/poisson/metis/artefact"), MeshSurrogate)
 
 
 def test_the_commands_know_meshes(tmp_path, monkeypatch, capsys):
@@ -72,3 +72,11 @@ def test_a_model_opens_in_a_new_process(tmp_path):
 @pytest.mark.parametrize("name", ["poisson/boxes", "poisson/metis"])
 def test_recipes_are_built_by_name(name):
     assert mondrian.build(name, "model.hidden_channels=8").spec.hidden_channels == 8
+
+
+def test_a_missing_library_is_one_line_that_says_how_to_get_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "meshio", None)
+    assert main(["generate", "data=poisson", "scale=smoke", f"path={tmp_path}"]) == 2
+    error = capsys.readouterr().err
+    assert "this needs the library meshio: pip install -c constraints.txt -e '.[mesh]'" in error
+    assert error.count("\n") == 1

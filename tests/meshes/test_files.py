@@ -72,6 +72,34 @@ def test_files_without_parts_are_dealt_out_once_each(tmp_path):
     assert [len(splits.meshes(split)) for split in ("train", "valid", "test")] == [6, 2, 2]
 
 
+def test_a_mesh_with_other_channels_than_the_first_is_named(tmp_path):
+    write_mesh(tmp_path / "train/a.vtu", with_flow())
+    write_mesh(tmp_path / "train/b.vtu", Mesh(SQUARE, TRIANGLES, {"p": torch.arange(4.0), "flow": torch.zeros(4, 3)}))
+    meshes = MeshSplits(files=MeshFiles(path=str(tmp_path)), input=("flow",), target=("p",)).meshes("train")
+    with pytest.raises(
+        ValueError, match=r"b\.vtu has the channels flow\.0, flow\.1, flow\.2, p on 2 axes; needed flow\.0"
+    ):
+        meshes[1]
+
+
+def test_files_that_came_later_are_other_samples_unless_they_are_for_testing(tmp_path):
+    for part in ("train", "valid", "test"):
+        write_mesh(tmp_path / f"{part}/a.vtu", with_flow())
+    pinned = MeshFiles(path=str(tmp_path)).pinned()
+    write_mesh(tmp_path / "test_more/a.vtu", with_flow())
+    assert set(pinned.parts()) == {"train", "valid", "test", "test_more"}
+    write_mesh(tmp_path / "train/b.vtu", with_flow())
+    with pytest.raises(ValueError, match="holds other files than when the run began"):
+        pinned.parts()
+
+
+def test_hidden_and_other_folders_are_no_parts(tmp_path):
+    for name in (".killed/a.vtu", "old/a.vtu", "a.vtu", "b.vtu"):
+        write_mesh(tmp_path / name, with_flow())
+    (tmp_path / "picture.svg").write_text("<svg/>")
+    assert [path.name for path in MeshFiles(path=str(tmp_path)).parts()[""]] == ["a.vtu", "b.vtu"]
+
+
 def test_what_is_wrong_is_named(splits, tmp_path, folder):
     def of(**settings):
         return MeshSplits(**{"files": MeshFiles(path=str(folder)), "input": ("source",), "target": ("u",), **settings})
@@ -91,3 +119,10 @@ def test_what_is_wrong_is_named(splits, tmp_path, folder):
     write_mesh(tmp_path / "train/a.vtu", Mesh(SQUARE, TRIANGLES, {"u": torch.tensor([0.0, 1.0, torch.nan, 0.0])}))
     with pytest.raises(ValueError, match=r"a\.vtu holds values of 'u' that are not finite"):
         of(files=MeshFiles(path=str(tmp_path)), input=("u",)).meshes("train")
+    with pytest.raises(ValueError, match="names a field twice"):
+        of(input=("u", "u"))
+    with pytest.raises(ValueError, match="must have a share for each of train, valid, test"):
+        of(fractions=(0.5, 0.5))
+    (tmp_path / "broken.vtu").write_text("<VTKFile/>")
+    with pytest.raises(ValueError, match=r"broken\.vtu' is no mesh that meshio can read"):
+        read_mesh(tmp_path / "broken.vtu")

@@ -21,8 +21,8 @@ def test_the_meshes_fill_the_domain_and_nothing_else():
         polygons = (discs[:, 2] ** 2 * sides / 2 * np.sin(2 * np.pi / sides)).sum()
         assert mesh.volumes().sum().item() == pytest.approx(1 - polygons, rel=1e-9)
         assert mesh.volumes().min() > 1e-2 * spacing**2
-        rim = distance(mesh.vertices.numpy()[mesh.boundary().numpy()], discs)
-        assert np.abs(rim).max() < 1e-12
+        rim = np.flatnonzero(np.abs(distance(mesh.vertices.numpy(), discs)) < 1e-9)
+        assert rim.tolist() == mesh.boundary().tolist()
 
 
 def test_the_solver_is_of_second_order():
@@ -65,6 +65,16 @@ def test_what_was_killed_goes_on_and_gives_the_same_files(folder, tmp_path):
 def test_other_settings_in_the_same_folder_are_refused(folder):
     with pytest.raises(ValueError, match=r"holds meshes of other settings, .*'seed': 1.*needed .*'seed': 2"):
         write_poisson(folder, PerforatedPoisson(spacing=0.15), COUNTS, seed=2)
+
+
+def test_shares_make_the_whole_and_other_parts_are_refused(folder, tmp_path):
+    problem = PerforatedPoisson(spacing=0.15)
+    for number in range(3):
+        write_poisson(tmp_path, problem, COUNTS, seed=1, share=(number, 3))
+    names = [sorted(path.relative_to(root) for path in root.rglob("*.vtu")) for root in (tmp_path, folder)]
+    assert names[0] == names[1]
+    with pytest.raises(ValueError, match="test_big cannot be made; needed parts among train, valid, test, test_fine"):
+        write_poisson(tmp_path, problem, {"test_big": 1}, seed=1)
 
 
 @pytest.mark.parametrize("settings", [{"spacing": 0.0}, {"spacing": 0.5}, {"most_discs": 0}])

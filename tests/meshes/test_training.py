@@ -1,23 +1,27 @@
 """Whole runs on meshes: they learn, go on after a stop as if nothing had been, and refuse what is for grids."""
 
+import shutil
 import signal
 
+import meshio
 import numpy as np
 import pytest
 import torch
+from scipy.spatial import Delaunay
 
+from mondrian import Grid, PointSet, vit_no
 from mondrian.meshes import MeshSurrogate, MeshSurrogateSpec
 from mondrian.meshes.evaluation import errors, evaluate_meshes
 from mondrian.meshes.files import channels
 from mondrian.meshes.prediction import predict_mesh, predict_on
 from mondrian.meshes.settings import fit_mesh_scales
 from mondrian.meshes.training import MeshBatch, MeshTraining
-from mondrian.points import Boxes, Mesh, point_no, read_mesh
+from mondrian.points import Boxes, Mesh, point_no, read_mesh, write_mesh
 from mondrian.report import write_report
 from mondrian.surrogate import Scale
 from mondrian.training import Stopped
 from mondrian.training.checkpoints import newest
-from mondrian.training.train import train_config
+from mondrian.training.train import train_config, train_model
 
 TINY = (
     "experiment=poisson/boxes", "scale=smoke", "max_steps=6", "batch_size=2", "validate_every=3", "checkpoint_every=2",
@@ -89,16 +93,20 @@ def test_training_makes_the_error_smaller_and_the_report_shows_it(words, tmp_pat
         ("parallel.subdomains=2", r"parallel.subdomains=2 is for fields on grids"),
         ("loss=h1", r"needs fields on a grid; on meshes needed loss=mse or loss=relative_l2"),
         ("data.input=[u]", r"model.in_channels=2; the data set has 1: u"),
-        ("data.path=null", r"."),
+        ("noise=0.1", r"noise=0.1 is for fields on grids"),
+        ("pushforward=true", r"pushforward=True is for fields on grids"),
+        ("trainer.compile=true", r"trainer.compile=True is for fields on grids"),
     ],
 )
 def test_what_is_for_grids_or_does_not_fit_is_refused_before_a_folder_is_made(words, tmp_path, word, message):
-    if word == "data.path=null":
-        words = ["data=meshes", "data.input=[u]", "data.target=[u]", f"run={tmp_path / 'run'}"]
-        word, message = "scale=smoke", "data.path is missing; needed a folder of meshes"
     with pytest.raises(ValueError, match=message):
         train_config([*words, word])
     assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_has_to_be_named(tmp_path):
+    with pytest.raises(ValueError, match="data.path is missing; needed a folder of meshes"):
+        train_config(["data=meshes", "data.input=[u]", "data.target=[u]", "scale=smoke", f"run={tmp_path / 'run'}"])
 
 
 def test_any_folder_of_meshes_can_be_trained_on(folder, tmp_path):
@@ -155,6 +163,85 @@ def test_errors_are_integrals():
     assert found["relative_l2"] == pytest.approx((6 / 10) ** 0.5)
     assert found["maximum"] == 2
     assert errors(prediction * torch.nan, truth, weights)["mae"] == float("inf")
+
+
+def test_where_the_truth_vanishes_there_is_no_relative_error():
+    truth, weights = torch.tensor([[0.0, 0.0], [3.0, 4.0]]), torch.ones(2)
+    assert errors(truth + 1, truth, weights)["relative_l2"] == pytest.approx((2 / 25) ** 0.5)
+    assert np.isnan(errors(truth[:1] + 1, truth[:1], weights)["relative_l2"])
+
+
+def test_validation_is_the_mean_over_meshes_in_physical_units(words):
+    run = train_config([*words, "max_steps=3"])
+    found = evaluate_meshes(run.model(), run.meshes(), split="valid").one_step[0]  # three meshes in batches of two
+    history = run.history()
+    assert history["valid_mae"][-1] == pytest.approx(found.model["mae"].mean, rel=1e-5)
+
+
+def test_in_double_precision_coordinates_and_weights_are_double_too(splits):
+    train = splits.meshes("train", partition=Boxes((2, 2)))
+    module = MeshTraining(small().double())
+    sample = train[0]
+    loss = module.training_step(MeshBatch.of([sample]).to(torch.device("cpu")), 0)
+    with torch.no_grad():
+        answer = module.surrogate(sample.x[None].double(), sample.points)[0]
+    error = errors(answer, sample.y, sample.points.weights)
+    assert loss.item() == pytest.approx(error["mse"], rel=1e-12)
+
+
+def test_a_wrong_number_of_channels_is_refused_by_scales(splits):
+    sample = splits.meshes("test")[0]
+    with pytest.raises(ValueError, match="x has 1 channels; needed 2"):
+        small(source=Scale(1.0, 2.0))(sample.x[None, :1], sample.points)
+
+
+def test_other_meshes_need_no_part_to_train_on(folder, splits, tmp_path):
+    shutil.copytree(folder / "test", tmp_path / "test")
+    found = evaluate_meshes(small(), splits.of_other_data(str(tmp_path)))
+    assert found.one_step[0].training_mean is None
+    assert found.one_step[0].part == "test"
+
+
+def test_a_model_and_meshes_of_ones_own_are_trained_from_python(splits, tmp_path):
+    words = ["scale=smoke", "max_steps=2", f"run={tmp_path / 'run'}"]
+    run = train_model(small().spec.model, splits, *words)
+    assert run.model().spec.model == small().spec.model
+    train_model(small().spec.model, splits, *words[:1], "max_steps=4", words[2], "resume=true")
+    with pytest.raises(ValueError, match="is for grids; on meshes needed a PointSpec"):
+        train_model(vit_no(2, 1, subdomains=(2, 2)).spec, splits, f"run={tmp_path / 'other'}")
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_lines_and_tetrahedra_are_learned_as_well(tmp_path, dim):
+    grid = Grid(extent=(1.0,) * dim, points=(4,) * dim)
+    vertices = PointSet.of_grid(grid).coordinates
+    simplices = (
+        torch.from_numpy(Delaunay(vertices.numpy()).simplices) if dim > 1 else torch.tensor([[0, 1], [1, 2], [2, 3]])
+    )
+    for number in range(6):
+        u = torch.sin(vertices.sum(dim=1) + number).float()
+        write_mesh(tmp_path / f"meshes/{number}.vtu", Mesh(vertices, simplices.long(), {"u": u, "twice": 2 * u}))
+    words = ["data=meshes", f"data.path={tmp_path / 'meshes'}", "data.input=[u]", "data.target=[twice]", "scale=smoke"]
+    words += ["data.fractions=[0.4,0.3,0.3]", f"model.reference={[2] * dim}", "max_steps=2", f"run={tmp_path / 'run'}"]
+    run = train_config([*words, f"model.partition.subdomains={[2] * dim}"])
+    found = evaluate_meshes(run.model(), run.meshes())
+    found.save(run.evaluation)
+    page, *_ = write_report([run], tmp_path / "report.html")
+    assert "Only meshes of two axes are drawn" in page.read_text()
+
+
+def test_a_file_with_quadrilaterals_in_another_plane_stays_as_it_is(tmp_path):
+    points = np.array([[x, 5.0, z] for x in (0.0, 1.0, 2.0) for z in (0.0, 1.0)] + [[9.0, 5.0, 9.0]])
+    quads = np.array([[0, 2, 3, 1], [2, 4, 5, 3]])
+    fields = {"source": np.arange(7.0), "distance": np.ones(7)}
+    meshio.write(tmp_path / "in.vtu", meshio.Mesh(points, [("quad", quads)], fields, {"kind": [np.array([3, 4])]}))
+    predict_mesh(small(), tmp_path / "in.vtu", tmp_path / "out.vtu")
+    made = meshio.read(tmp_path / "out.vtu")
+    np.testing.assert_array_equal(made.points, points)
+    np.testing.assert_array_equal(made.cells_dict["quad"], quads)
+    np.testing.assert_array_equal(made.cell_data["kind"][0], [3, 4])
+    answer = predict_on(small(), read_mesh(tmp_path / "in.vtu"))["u"].numpy()
+    np.testing.assert_allclose(made.point_data["u"], [*answer, np.nan])
 
 
 def test_a_prediction_stands_on_the_mesh_that_it_was_asked_for(folder, tmp_path):

@@ -40,6 +40,19 @@ def test_fast_evaluations_agree_with_the_definition_and_so_do_their_gradients(na
 
 
 @every_operator
+def test_without_gradients_the_feed_forward_form_is_the_same_and_leaves_its_input_alone(name):
+    cell = cell_of("2-D")
+    form = SPECS[name].feed_forward(4, 6, 4)
+    v = torch.randn(2, 3, 4, cell.size)
+    before, wanted = v.clone(), form(v, cell).detach()
+    with torch.no_grad():
+        found = [form(v, cell) for _ in range(2)]
+    assert torch.equal(v, before)
+    for u in found:
+        torch.testing.assert_close(u, wanted, rtol=1e-10, atol=1e-10)
+
+
+@every_operator
 @pytest.mark.parametrize("parts", [2, 3])
 def test_an_output_in_parts_is_the_output_cut_along_its_channels_and_so_are_its_gradients(name, parts):
     cell = cell_of("2-D")

@@ -81,7 +81,7 @@ def test_other_elements_are_cut_into_simplices_of_the_same_volume(tmp_path, kind
 
 
 def test_files_that_hold_no_mesh_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="no mesh that meshio can read"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.vtk does not exist"):
         read_mesh(tmp_path / "nowhere.vtk")
     (tmp_path / "text.vtk").write_text("hello")
     with pytest.raises(ValueError, match="no mesh that meshio can read"):

@@ -208,7 +208,7 @@ def test_errors_stand_beside_those_of_simple_forecasts(tmp_path: Path) -> None:
 
 
 def test_errors_that_hardly_differ_look_alike() -> None:
-    errors = {(n,): {"mae": Estimate(value, value, value)} for n, value in ((8, 0.1), (16, 0.101))}
+    errors = {("", (n,)): {"mae": Estimate(value, value, value)} for n, value in ((8, 0.1), (16, 0.101))}
     (ax,) = draw_errors({"model": errors}).axes
     low, high = ax.get_ylim()
     assert high / low == pytest.approx(1.25**2)

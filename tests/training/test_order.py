@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from mondrian.data import Splits
-from mondrian.training.order import Batches, Order, OrderedSamples, ResumableLoader, generator_of, validation_batches
+from mondrian.training.order import (
+    Batches,
+    Order,
+    OrderedSamples,
+    ResumableLoader,
+    collate_places,
+    generator_of,
+    validation_batches,
+)
 
 
 def test_each_pass_is_a_permutation_and_no_two_are_the_same() -> None:
@@ -54,7 +62,7 @@ def test_validation_takes_every_sample_once_in_as_many_batches_on_each_process(
 
 
 def test_too_few_samples_to_validate_on_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 windows to validate on cannot be shared by 3 processes"):
+    with pytest.raises(ValueError, match="2 samples to validate on cannot be shared by 3 processes"):
         validation_batches(2, 8, 0, 3)
 
 
@@ -62,7 +70,7 @@ def test_too_few_samples_to_validate_on_are_refused() -> None:
 def test_a_loader_goes_on_after_the_batches_that_its_state_has_seen(allen_cahn_splits: Splits, workers: int) -> None:
     def loader() -> ResumableLoader:
         samples = OrderedSamples(allen_cahn_splits.dataset("train"), Order(12, seed=0))
-        return ResumableLoader(samples, Batches(5, 7), num_workers=workers)
+        return ResumableLoader(samples, Batches(5, 7), collate=collate_places, num_workers=workers)
 
     whole = list(loader())
     stopped = loader()

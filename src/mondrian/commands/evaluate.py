@@ -44,7 +44,6 @@ from mondrian.evaluation import Evaluation, evaluate
 from mondrian.evaluation.tables import size
 from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogate
 from mondrian.meshes.evaluation import evaluate_meshes
-from mondrian.meshes.files import field_of
 from mondrian.run import Run
 from mondrian.surrogate import ScaledModel, Surrogate
 
@@ -172,8 +171,8 @@ def _of_mesh_artefact(folder: Path, surrogate: MeshSurrogate, settings: Settings
     if settings.path is None:
         raise ValueError(f"{folder} is a model without a run; needed the meshes to evaluate it on, path=...")
     spec = surrogate.spec
-    inputs, targets = (tuple(dict.fromkeys(map(field_of, names))) for names in (spec.in_names, spec.out_names))
-    splits = MeshSplits(files=MeshFiles(path=settings.path), input=inputs, target=targets, box=spec.box)
+    files = MeshFiles(path=settings.path)
+    splits = MeshSplits(files=files, input=spec.inputs, target=spec.targets, box=spec.box)
     out = folder / "evaluation" if settings.out is None else Path(settings.out)
     return Subject(folder.resolve().name, surrogate, splits, out)
 

@@ -7,7 +7,7 @@
   mondrian generate data=kuramoto_sivashinsky path=data/ks
                                                          chaos on a ring, in one dimension
   mondrian generate data=allen_cahn3d path=data/cube     Allen-Cahn in three dimensions
-  mondrian generate data=poisson path=data/poisson       Poisson's equation on perforated squares, files of meshes
+  mondrian generate data=poisson path=data/poisson       Poisson's equation on perforated squares: a file a mesh
   mondrian generate path=data/ac scale=smoke preview=true
                                                          and pictures of a few, in data/ac/preview
 
@@ -55,7 +55,7 @@ from omegaconf import OmegaConf
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
 from mondrian.data.problems import BlockAverage, FourierTruncation, Linear, Problem, Restriction
-from mondrian.meshes.settings import make_meshes
+from mondrian.meshes.poisson import PerforatedPoisson, write_poisson
 from mondrian.process import rank
 from mondrian.spec import Spec
 
@@ -73,8 +73,7 @@ def run(arguments: list[str]) -> None:
         raise ValueError("path is missing; needed the folder to write, for example path=data/allen_cahn")
     folder = Path(str(config.path))
     if config.data.get("meshes"):
-        make_meshes(config, folder, seed=_whole("seed", config.seed), progress=True)
-        print(f"{folder}: {', '.join(f'{part} {count}' for part, count in config.simulations.items())} meshes")
+        _meshes(config, folder)
         return
     wanted = plan(
         problem(config),
@@ -99,6 +98,23 @@ def run(arguments: list[str]) -> None:
     _report(folder, made, share, time.perf_counter() - began)
     if preview:
         _preview(folder, made)
+
+
+def _meshes(config: Any, folder: Path) -> None:
+    """Solve problems on meshes, a file each: what concerns shards and grids means nothing there."""
+    for key in ("workers", "restrict", "native", "repair", "preview"):
+        if config[key]:
+            raise ValueError(
+                f"{key}={config[key]} is for fields on grids; data={config.data.problem.spec} is on meshes"
+            )
+    counts = {part: _whole(f"simulations.{part}", count, least=0) for part, count in config.simulations.items()}
+    share = _share(config.shard) if config.shard is not None else rank(os.environ)
+    described: Any = OmegaConf.to_container(config.data.problem, resolve=True)
+    problem = Spec.from_json(described)
+    if not isinstance(problem, PerforatedPoisson):
+        raise ValueError(f"data.problem={problem} cannot be solved; needed PerforatedPoisson")
+    write_poisson(folder, problem, counts, seed=_whole("seed", config.seed), share=share, progress=True)
+    print(f"{folder}: {', '.join(f'{part} {count}' for part, count in counts.items())} meshes")
 
 
 def configure(arguments: list[str]) -> Any:

@@ -42,7 +42,7 @@ one goes through them by so many rows of subdomains at a time (windowed and neig
 A process that hears nothing from the others for --timeout seconds (1800) stops with a line that says so.
 
 A model of functions on meshes takes a mesh with its input fields at the vertices, in any format that meshio reads, and
-gives the same mesh with the predicted fields:
+gives the same file with the predicted fields at its vertices, in the model's precision:
 
   mondrian predict runs/poisson/boxes domain.vtu -o answer.vtu
 

@@ -31,7 +31,7 @@ class Band:
 class OneStep:
     """Errors of one application at one resolution, of the model and of the forecasts without learning.
 
-    On meshes `points` is their mean number of vertices, and there is no spectrum.
+    On meshes `points` is their mean number of vertices, `part` the part of the data set, and there is no spectrum.
     """
 
     points: tuple[int, ...]
@@ -41,6 +41,7 @@ class OneStep:
     training_mean: Mapping[str, Summary] | None
     spectrum: Spectrum | None
     bands: tuple[Band, ...]
+    part: str = ""
 
 
 @dataclass(frozen=True)

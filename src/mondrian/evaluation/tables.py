@@ -40,7 +40,7 @@ def table_text(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> 
         for metric, value in entry.model.items():
             references = [(side or _NONE).get(metric) for side in (entry.persistence, entry.training_mean)]
             beside = [text for reference in references for text in _compared(reference, value)]
-            points = size(entry.points) if metric == next(iter(entry.model)) else ""
+            points = label(entry) if metric == next(iter(entry.model)) else ""
             rows.append((points, TITLES.get(metric, metric), _short(value.mean), _interval(value), *beside))
     text = _aligned(rows)
     if rollout:
@@ -57,9 +57,14 @@ def size(points: Sequence[int]) -> str:
     return "x".join(map(str, points))
 
 
+def label(entry: OneStep) -> str:
+    """A resolution, and of meshes the part that has it."""
+    return f"{entry.part} {size(entry.points)}".strip()
+
+
 def _rows(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> Iterator[tuple[str, str, str, str, Summary]]:
     for entry in one_step:
-        points = size(entry.points)
+        points = label(entry)
         sides = {"one_step": entry.model, "persistence": entry.persistence, "training_mean": entry.training_mean}
         for kind, metrics in sides.items():
             for metric, value in (metrics or _NONE).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -31,15 +32,15 @@ def evaluate_meshes(
 ) -> Evaluation:
     """Measure a surrogate on every part whose name begins with `split`, the coarsest meshes first.
 
-    Beside it stands the mean of the training targets, a constant for each channel.
+    Beside it stands the mean of the training targets, a constant for each channel, where there is a part `train`.
     """
     parts = {part: splits.meshes(part, memory=0) for part in splits.parts(split)}
     for meshes in parts.values():
         _check_channels(surrogate, meshes)
-    mean = _training_mean(splits, progress=progress)
+    mean = _training_mean(splits, progress=progress) if "train" in splits.names() else None
     steps: list[OneStep] = []
     fields: dict[str, Shaped[np.ndarray, "..."]] = {}
-    with at_rest(surrogate), torch.no_grad():
+    with at_rest(surrogate):
         for part, meshes in parts.items():
             step, kept = _one_part(surrogate, meshes, mean, part, simulations, progress=progress)
             steps.append(step)
@@ -52,7 +53,7 @@ def evaluate_meshes(
         seed=0,
         in_channels=surrogate.spec.in_names,
         out_channels=surrogate.spec.out_names,
-        one_step=tuple(sorted(steps, key=lambda step: step.points)),
+        one_step=tuple(sorted(steps, key=lambda step: (step.points, step.part))),
         fields=fields,
     )
 
@@ -64,7 +65,8 @@ def errors(
 ) -> dict[str, float]:
     r"""Errors over the domain, the mean over channels: $\int |e|$, $\int e^2$, $\|e\| / \|t\|$, $\max |e|$.
 
-    Integrals are divided by the measure of the domain. A prediction that is not finite has infinite errors.
+    Integrals are divided by the measure of the domain. A prediction that is not finite has infinite errors; channels
+    whose truth vanishes have no relative one, and NaN is that of a function that vanishes altogether.
 
     >>> errors(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 2.0]]), torch.tensor([3.0, 1.0]))["mae"]
     1.25
@@ -78,23 +80,15 @@ def errors(
     return {
         "mae": float((error.abs() * share).sum(dim=1).mean()),
         "mse": float(square.mean()),
-        "relative_l2": float((square / size).sqrt().mean()),
+        "relative_l2": float(torch.where(size == 0, math.nan, square / size).sqrt().nanmean()),
         "maximum": float(error.abs().amax(dim=1).mean()),
     }
-
-
-def predicted(surrogate: MeshSurrogate, sample: MeshSample) -> Float[Tensor, "channel vertex"]:
-    """The answer at the vertices of a mesh, in physical units, on the CPU."""
-    weight = surrogate.points_model.project.skip.weight
-    answer = surrogate(sample.x[None].to(weight), sample.points)
-    assert isinstance(answer, Tensor)
-    return answer[0].cpu()
 
 
 def _one_part(
     surrogate: MeshSurrogate,
     meshes: Meshes,
-    mean: Float[Tensor, " channel"],
+    mean: Float[Tensor, " channel"] | None,
     part: str,
     simulations: int | None,
     *,
@@ -108,18 +102,21 @@ def _one_part(
     fields: dict[str, Shaped[np.ndarray, "..."]] = {}
     for number in tqdm(range(count), desc=part, unit="mesh", disable=None if progress else True, leave=False):
         sample = meshes[number]
-        answer, weights = predicted(surrogate, sample), sample.points.weights
+        answer, weights = surrogate.at_vertices(sample.x, sample.points, name=sample.name), sample.points.weights
         assert weights is not None
         found["model"].append(errors(answer, sample.y, weights))
-        found["training_mean"].append(errors(mean[:, None].expand_as(sample.y), sample.y, weights))
+        if mean is not None:
+            found["training_mean"].append(errors(mean[:, None].expand_as(sample.y), sample.y, weights))
         vertices.append(sample.points.size)
         if number < PICTURES:
             fields |= _fields(surrogate, sample, answer, f"{part}/{number}")
     model, typical = (
-        {metric: summary(np.array([row[metric] for row in rows])) for metric in rows[0]} for rows in found.values()
+        {metric: summary(np.array([row[metric] for row in rows])) for metric in rows[0]} if rows else None
+        for rows in found.values()
     )
+    assert model is not None
     points = (round(sum(vertices) / len(vertices)),)
-    return OneStep(points, count, model, None, typical, spectrum=None, bands=()), fields
+    return OneStep(points, count, model, None, typical, spectrum=None, bands=(), part=part), fields
 
 
 def _fields(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +14,14 @@ from torch.utils.data import Dataset
 
 from mondrian.data.datasets import split_simulations
 from mondrian.data.splits import SPLITS
+from mondrian.extras import library
 from mondrian.grid import Grid
-from mondrian.points.extras import extra
 from mondrian.points.mesh import Mesh, read_mesh
 from mondrian.points.partition import Partition, PartitionSpec
 from mondrian.points.point_set import PointSet
 from mondrian.spec import Spec
+
+COMPANIONS = {".ele", ".svg"}  # the second file of a mesh of TetGen; pictures, which meshio only writes
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,25 +40,44 @@ class MeshSample:
 class MeshFiles(Spec):
     """A folder of files that `meshio` reads; or one with folders of them, a part each (`train`, `valid`, `test`).
 
-    Parts whose names begin with `test` are all for testing: `test_fine`, say.
+    Parts whose names begin with `test` are all for testing: `test_fine`, say. `digest` is that of the files' names when
+    a run began: another one are other samples. Those of test parts may change.
     """
 
     path: str
+    digest: str = ""
+
+    def pinned(self) -> MeshFiles:
+        """The same with the digest of what is there now."""
+        return replace(self, digest=self._digest(self._found()))
 
     def parts(self) -> dict[str, tuple[Path, ...]]:
         """The files of each part in the order of their names; those without parts are called ''."""
+        found = self._found()
+        if self.digest and self._digest(found) != self.digest:
+            raise ValueError(f"{self.path} holds other files than when the run began; needed the same, or a new run")
+        return found
+
+    def _found(self) -> dict[str, tuple[Path, ...]]:
         root = Path(self.path)
         if not root.is_dir():
             raise FileNotFoundError(f"{root} is no folder; needed one with meshes, or with train/, valid/ and test/")
-        found = {folder.name: _meshes(folder) for folder in sorted(root.iterdir()) if folder.is_dir()}
-        found = {name: files for name, files in found.items() if files} or {"": _meshes(root)}
+        folders = [path for path in sorted(root.iterdir()) if path.is_dir() and path.name.startswith(SPLITS)]
+        found = {folder.name: files for folder in folders if (files := _meshes(folder))} or {"": _meshes(root)}
         if not any(found.values()):
-            raise ValueError(f"{root} holds no file that meshio reads, nor a folder of such files")
+            raise ValueError(f"{root} holds no file that meshio reads, nor train/, valid/ or test/ with such files")
         return found
+
+    @staticmethod
+    def _digest(found: dict[str, tuple[Path, ...]]) -> str:
+        names = [
+            f"{part}/{path.name}" for part, paths in found.items() if not part.startswith("test") for path in paths
+        ]
+        return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
 def _meshes(folder: Path) -> tuple[Path, ...]:
-    known = extra("meshio").extension_to_filetypes
+    known = set(library("meshio", extra="mesh").extension_to_filetypes) - COMPANIONS
     files = (path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     return tuple(sorted(path for path in files if path.suffix.lower() in known))
 
@@ -83,6 +105,11 @@ class MeshSplits(Spec):
         super().__post_init__()
         if not self.input or not self.target:
             raise ValueError(f"input={self.input} and target={self.target} must both name fields of the meshes")
+        for key, names in {"input": self.input, "target": self.target}.items():
+            if len(set(names)) != len(names):
+                raise ValueError(f"{key}={names} names a field twice")
+        if len(self.fractions) != len(SPLITS):
+            raise ValueError(f"fractions={self.fractions} must have a share for each of {', '.join(SPLITS)}")
         if self.simulations is not None and self.simulations < 1:
             raise ValueError(f"simulations={self.simulations} must be at least 1")
 
@@ -92,11 +119,15 @@ class MeshSplits(Spec):
 
     def parts(self, split: str = "test") -> tuple[str, ...]:
         """The parts whose names begin with that of `split`."""
-        known = tuple(self._parts())
+        known = self.names()
         found = tuple(name for name in known if name.startswith(split))
         if not found:
             raise ValueError(f"split={split!r} is not in {self.files.path}; it has {', '.join(known)}")
         return found
+
+    def names(self) -> tuple[str, ...]:
+        """All parts that there are."""
+        return tuple(self._parts())
 
     def meshes(self, split: str, *, partition: PartitionSpec | None = None, memory: int = 2**32) -> Meshes:
         """The meshes of a part, cut into cells if asked for, and kept in `memory` bytes once they have been read."""
@@ -127,10 +158,12 @@ class Meshes(Dataset[MeshSample]):
         self.files, self.splits, self.partition = tuple(files), splits, partition
         self._room = memory
         self._kept: dict[int, MeshSample] = {}
-        first = self[0]
-        self.in_names = channel_names(first.mesh, splits.input)
-        self.out_names = channel_names(first.mesh, splits.target)
-        self.dim = first.points.dim
+        if not self.files:
+            raise ValueError(f"a part of {splits.files.path} holds no mesh; needed fractions that leave some to each")
+        self.in_names: tuple[str, ...] = ()
+        self.out_names: tuple[str, ...] = ()
+        self.dim = 0
+        self[0]  # the first mesh says what all others have to have
 
     def __len__(self) -> int:
         return len(self.files)
@@ -150,7 +183,18 @@ class Meshes(Dataset[MeshSample]):
         points = points_of(mesh, self.splits.box, str(path))
         cells = None if self.partition is None else self.partition.cut(points)
         x, y = (channels(mesh, fields, str(path)) for fields in (self.splits.input, self.splits.target))
+        self._check(mesh, path)
         return MeshSample(str(path), mesh, points, x, y, cells)
+
+    def _check(self, mesh: Mesh, path: Path) -> None:
+        inputs, targets = (channel_names(mesh, fields) for fields in (self.splits.input, self.splits.target))
+        dim = mesh.vertices.shape[1]
+        if not self.dim:
+            self.in_names, self.out_names, self.dim = inputs, targets, dim
+        if (inputs, targets, dim) != (self.in_names, self.out_names, self.dim):
+            needed = f"{', '.join((*self.in_names, *self.out_names))} on {self.dim} axes"
+            there = f"{', '.join((*inputs, *targets))} on {dim} axes"
+            raise ValueError(f"{path} has the channels {there}; needed {needed}, as {self.files[0]} has")
 
 
 def points_of(mesh: Mesh, box: Grid | None, name: str) -> PointSet:
@@ -167,10 +211,10 @@ def channels(mesh: Mesh, fields: Sequence[str], name: str) -> Float[Tensor, "cha
     for field in fields:
         if field not in mesh.fields:
             raise ValueError(f"{name} has no field {field!r} at its vertices; it has {sorted(mesh.fields)}")
-        values = mesh.fields[field].float().flatten(1) if mesh.fields[field].ndim > 1 else mesh.fields[field][:, None]
+        values = mesh.fields[field].float()
         if not bool(torch.isfinite(values).all()):
-            raise ValueError(f"{name} holds values of {field!r} that are not finite")
-        rows.append(values.float().mT)
+            raise ValueError(f"{name} holds values of {field!r} that are not finite in single precision")
+        rows.append((values.flatten(1) if values.ndim > 1 else values[:, None]).mT)
     return torch.cat(rows)
 
 
@@ -184,17 +228,17 @@ def channel_names(mesh: Mesh, fields: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def field_of(channel: str) -> str:
-    """The field that a channel belongs to.
+def is_of(channel: str, field: str) -> bool:
+    """Whether a channel is a field, or a component of it.
 
-    >>> field_of("velocity.1")
-    'velocity'
+    >>> is_of("velocity.1", "velocity"), is_of("velocity.1", "velo")
+    (True, False)
     """
-    field, _, component = channel.rpartition(".")
-    return field if component.isdecimal() and field else channel
+    return channel == field or (channel.startswith(f"{field}.") and channel[len(field) + 1 :].isdecimal())
 
 
 def _bytes(sample: MeshSample) -> int:
     fixed = (sample.mesh.vertices, sample.mesh.simplices, sample.points.weights, sample.points.edges)
-    tensors = [*fixed, *sample.mesh.fields.values(), sample.x, sample.y]
+    cells = () if sample.partition is None else (sample.partition.members,)
+    tensors = [*fixed, *cells, *sample.mesh.fields.values(), sample.x, sample.y]
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)

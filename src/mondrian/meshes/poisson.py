@@ -18,12 +18,13 @@ from jaxtyping import Float64
 from tqdm import tqdm
 
 from mondrian.data.problems import simulation_seed
+from mondrian.extras import library
 from mondrian.files import write_json
-from mondrian.points.extras import extra
 from mondrian.points.mesh import Mesh, write_mesh
 from mondrian.spec import Spec
 
 SETTINGS = "poisson.json"
+PARTS = ("train", "valid", "test", "test_fine")
 GAP = 0.12  # at least, between discs and from them to the walls
 WAVES = 6
 
@@ -77,19 +78,32 @@ class PerforatedPoisson(Spec):
 
 
 def write_poisson(
-    folder: Path, problem: PerforatedPoisson, counts: dict[str, int], *, seed: int = 0, progress: bool = False
+    folder: Path,
+    problem: PerforatedPoisson,
+    counts: dict[str, int],
+    *,
+    seed: int = 0,
+    share: tuple[int, int] = (0, 1),
+    progress: bool = False,
 ) -> None:
     """Solve so many problems for each part and write them to `folder/<part>/00000.vtu` and so on.
 
     What is there already stays, so that a killed call goes on. The part `test_fine` has the domains and sources of
-    `test` on meshes twice as fine.
+    `test` on meshes twice as fine. `share=(i, n)` makes every n-th file from the i-th on.
     """
+    if unknown := set(counts) - set(PARTS):
+        raise ValueError(f"{', '.join(sorted(unknown))} cannot be made; needed parts among {', '.join(PARTS)}")
     settings = {"seed": seed, "problem": problem.to_json()}
     found = json.loads((folder / SETTINGS).read_text()) if (folder / SETTINGS).exists() else settings
     if found != settings:
         raise ValueError(f"{folder} holds meshes of other settings, {found}; needed {settings}, or another folder")
     write_json(folder / SETTINGS, settings)
-    for path in tqdm(mesh_files(folder, counts), desc="solving", unit="mesh", disable=None if progress else True):
+    for path in tqdm(
+        mesh_files(folder, counts)[share[0] :: share[1]],
+        desc="solving",
+        unit="mesh",
+        disable=None if progress else True,
+    ):
         part, _, finer = path.parent.name.partition("_")
         if not path.exists():
             chosen = replace(problem, spacing=problem.spacing / 2) if finer == "fine" else problem
@@ -145,7 +159,7 @@ def _inside(discs: Discs, spacing: float) -> Points:
 
 def solve_poisson(mesh: Mesh, source: Float64[np.ndarray, " vertex"]) -> Float64[np.ndarray, " vertex"]:
     """Linear finite elements, the source taken as linear on each triangle too; zero on the boundary."""
-    skfem, models = extra("skfem"), extra("skfem.models.poisson")
+    skfem, models = library("skfem", extra="mesh"), library("skfem.models.poisson", extra="mesh")
     triangles = skfem.MeshTri(mesh.vertices.T.contiguous().numpy(), mesh.simplices.T.contiguous().numpy())
     basis = skfem.Basis(triangles, skfem.ElementTriP1())
     stiffness, masses = models.laplace.assemble(basis), models.mass.assemble(basis)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from mondrian.meshes.files import channels, field_of, points_of
+from mondrian.evaluation.batches import at_rest
+from mondrian.meshes.files import channel_names, channels, is_of, points_of
 from mondrian.meshes.surrogate import MeshSurrogate
-from mondrian.points.mesh import Mesh, read_mesh, write_mesh
+from mondrian.points.mesh import Mesh, read_mesh, write_fields
 
 
 @dataclass(frozen=True)
@@ -22,30 +24,27 @@ class Predicted:
 
 
 def predict_mesh(surrogate: MeshSurrogate, source: str | Path, target: str | Path) -> Predicted:
-    """Read a mesh with its input fields, write it with the predicted ones.
+    """Read a mesh with its input fields, and write the same file with the predicted fields at its vertices.
 
-    Fields that came with the mesh stay, but for one that has the name of a predicted field.
+    Whatever else the file holds stays, but for fields that have the name of a predicted one.
     """
     mesh = read_mesh(source)
     answer = predict_on(surrogate, mesh, name=str(source))
-    write_mesh(target, Mesh(mesh.vertices, mesh.simplices, {**mesh.fields, **answer}))
+    write_fields(source, target, answer)
     finite = all(bool(torch.isfinite(values).all()) for values in answer.values())
     return Predicted(len(mesh.vertices), finite)
 
 
-def predict_on(surrogate: MeshSurrogate, mesh: Mesh, *, name: str = "mesh") -> dict[str, Tensor]:
+def predict_on(
+    surrogate: MeshSurrogate, mesh: Mesh, *, name: str = "mesh"
+) -> dict[str, Float[Tensor, "vertex *component"]]:
     """The predicted fields at the vertices, by name."""
     spec = surrogate.spec
-    x = channels(mesh, tuple(dict.fromkeys(map(field_of, spec.in_names))), name)
-    if len(x) != len(spec.in_names):
-        raise ValueError(
-            f"{name} gives {len(x)} input channels; needed {len(spec.in_names)}: {', '.join(spec.in_names)}"
-        )
-    weight = surrogate.points_model.project.skip.weight
-    with torch.no_grad():
-        answer = surrogate(x[None].to(weight), points_of(mesh, spec.box, name))
-    assert isinstance(answer, Tensor)
-    rows: dict[str, list[Tensor]] = {}
-    for channel, values in zip(spec.out_names, answer[0].cpu(), strict=True):
-        rows.setdefault(field_of(channel), []).append(values)
-    return {field: parts[0] if len(parts) == 1 else torch.stack(parts, dim=1) for field, parts in rows.items()}
+    x = channels(mesh, spec.inputs, name)
+    if channel_names(mesh, spec.inputs) != spec.in_names:
+        found = ", ".join(channel_names(mesh, spec.inputs))
+        raise ValueError(f"{name} gives the channels {found}; needed {', '.join(spec.in_names)}")
+    with at_rest(surrogate):
+        answer = surrogate.at_vertices(x, points_of(mesh, spec.box, name), name=name).clone()
+    parts = {field: [n for n, channel in enumerate(spec.out_names) if is_of(channel, field)] for field in spec.targets}
+    return {field: answer[rows[0]] if len(rows) == 1 else answer[rows].mT for field, rows in parts.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from mondrian.spec import Spec
 from mondrian.surrogate import Scale
 from mondrian.training.fitting import check_channels
 from mondrian.training.normalisation import Moments, entering, scale_of
-from mondrian.training.settings import number, spec_of, whole, words_of
+from mondrian.training.settings import number, spec_of, wait_for_files, whole, words_of
 
 
 def mesh_splits(config: DictConfig) -> MeshSplits:
@@ -37,44 +37,45 @@ def mesh_splits(config: DictConfig) -> MeshSplits:
     if box is not None and not isinstance(box, Grid):
         raise ValueError(f"data.box={box} is no Grid")
     return MeshSplits(
-        files=MeshFiles(path=str(Path(data.path).resolve())),
+        files=MeshFiles(path=str(Path(data.path).resolve())).pinned(),
         input=words_of(config, "data.input"),
         target=words_of(config, "data.target"),
         box=box,
         simulations=None if data.simulations is None else whole(config, "data.simulations"),
-        fractions=tuple(data.fractions),
-        seed=whole(config, "data.seed", least=0),
+        fractions=tuple(data.get("fractions", (0.7, 0.15, 0.15))),
+        seed=whole(config, "data.seed", least=0) if "seed" in data else 0,
     )
 
 
-def make_meshes(config: DictConfig, folder: Path, *, seed: int = 0, progress: bool) -> None:
-    """Solve, or complete, the problems that a configuration describes. Of several processes the first does it."""
-    problem: PerforatedPoisson = spec_of(config.data, "problem", PerforatedPoisson)
-    counts = {str(part): int(count) for part, count in config.simulations.items()}
+def open_meshes(config: DictConfig, *, progress: bool) -> MeshSplits:
+    """The meshes of a configuration, solved first where they are ours and their folder was not given."""
+    if not config.data.get("make"):
+        return mesh_splits(config)
+    counts = make_meshes(config, Path(config.data.path), progress=progress)
+    splits = mesh_splits(config)
+    return splits if splits.simulations else replace(splits, simulations=counts["train"])
+
+
+def make_meshes(config: DictConfig, folder: Path, *, progress: bool) -> dict[str, int]:
+    """Solve, or complete, the problems of a run; of several processes the first does it. How many there are a part."""
+    counts = mesh_counts(config)
     if is_first(os.environ):
-        write_poisson(folder, problem, counts, seed=seed, progress=progress)
-    seconds, since, count = number(config, "trainer.timeout") if "trainer" in config else 0.0, time.monotonic(), -1
-    while missing := [path for path in mesh_files(folder, counts) if not path.exists()]:
-        if len(missing) != count:
-            count, since = len(missing), time.monotonic()
-        elif time.monotonic() - since > seconds:
-            raise TimeoutError(
-                f"{folder} lacks {count} meshes and has had no new one for {seconds:g} s (trainer.timeout): the first "
-                "process, which makes them, does not answer"
-            )
-        time.sleep(1)
+        write_poisson(folder, spec_of(config.data, "problem", PerforatedPoisson), counts, progress=progress)
+    wait_for_files(mesh_files(folder, counts), number(config, "trainer.timeout"), folder)
+    return counts
 
 
-def fitted_spec(config: DictConfig, splits: MeshSplits, *, progress: bool) -> MeshSurrogateSpec:
-    """The model of a configuration with the channels of the data, and scales fitted to the training meshes."""
-    train = splits.meshes("train")
-    model = config.model.copy()
-    OmegaConf.set_struct(model, False)
-    for key, names in {"in_channels": train.in_names, "out_channels": train.out_names}.items():
-        if OmegaConf.is_missing(model, key):
-            model[key] = len(names)
-    with torch.device("meta"):
-        spec: Any = instantiate(model, _convert_="all").spec
+def mesh_counts(config: DictConfig) -> dict[str, int]:
+    """How many meshes each part is to have."""
+    return {str(part): whole(config, f"simulations.{part}", least=0) for part in config.simulations}
+
+
+def fitted_spec(
+    config: DictConfig, splits: MeshSplits, model: PointSpec | None = None, *, progress: bool
+) -> MeshSurrogateSpec:
+    """A model, by default that of the configuration, with scales fitted to the training meshes."""
+    train = splits.meshes("train", memory=0)
+    spec: Any = model or _configured_model(config, train)
     if not isinstance(spec, PointSpec):
         raise ValueError(
             f"model={type(spec).__name__.removesuffix('Spec')} is for grids; on meshes needed model=points"
@@ -85,7 +86,20 @@ def fitted_spec(config: DictConfig, splits: MeshSplits, *, progress: bool) -> Me
     in_scales, out_scales = fit_mesh_scales(
         train, method=str(config.normalise), log=words_of(config, "data.log"), progress=progress
     )
-    return MeshSurrogateSpec(spec, train.in_names, train.out_names, in_scales, out_scales, splits.box)
+    return MeshSurrogateSpec(
+        spec, train.in_names, train.out_names, in_scales, out_scales, splits.input, splits.target, splits.box
+    )
+
+
+def _configured_model(config: DictConfig, train: Meshes) -> Any:
+    """The model of a configuration with the channels of the data where it leaves them open."""
+    model = config.model.copy()
+    OmegaConf.set_struct(model, False)
+    for key, names in {"in_channels": train.in_names, "out_channels": train.out_names}.items():
+        if OmegaConf.is_missing(model, key):
+            model[key] = len(names)
+    with torch.device("meta"):
+        return instantiate(model, _convert_="all").spec
 
 
 def fit_mesh_scales(
@@ -96,9 +110,9 @@ def fit_mesh_scales(
         if name not in (*meshes.in_names, *meshes.out_names):
             raise ValueError(f"log names {name!r}; the channels are {sorted({*meshes.in_names, *meshes.out_names})}")
     found = {(side, name): Moments() for side, names in _sides(meshes) for name in names}
-    numbers = range(len(meshes))
-    for number_ in tqdm(numbers, desc="reading meshes", unit="mesh", disable=None if progress else True, leave=False):
-        sample = meshes[number_]
+    indices = range(len(meshes))
+    for index in tqdm(indices, desc="reading meshes", unit="mesh", disable=None if progress else True, leave=False):
+        sample = meshes[index]
         for side, names in _sides(meshes):
             for name, values in zip(names, getattr(sample, side), strict=True):
                 found[side, name].add(entering(values, name, log))

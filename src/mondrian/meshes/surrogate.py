@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.grid import Grid
@@ -16,9 +17,20 @@ from mondrian.surrogate import ScaledModel, ScaledSpec
 
 @dataclass(frozen=True)
 class MeshSurrogateSpec(ScaledSpec):
-    """A model on points and the scale and name of each of its channels; `box` holds the domains, if they share one."""
+    """A model on points and the scale and name of each of its channels.
 
+    `inputs` and `targets` are the fields of meshes whose components the channels are; without them a channel is a field
+    of its own. `box` holds the domains, if they share one.
+    """
+
+    inputs: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     box: Grid | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "inputs", self.inputs or self.in_names)
+        object.__setattr__(self, "targets", self.targets or self.out_names)
 
     def build(self) -> MeshSurrogate:
         return MeshSurrogate(self)
@@ -43,15 +55,26 @@ class MeshSurrogate(ScaledModel):
 
     def forward(
         self,
-        values: Tensor | Sequence[Tensor],
+        values: Float[Tensor, "batch channel point"] | Sequence[Float[Tensor, "channel _"]],
         points: PointSet | Sequence[PointSet] | Placement,
         out_points: PointSet | Sequence[PointSet] | Placement | None = None,
-    ) -> Tensor | list[Tensor]:
+    ) -> Float[Tensor, "batch out_channel wanted"] | list[Float[Tensor, "out_channel _"]]:
         if isinstance(values, Tensor):
             return self.physical_output(self.points_model(self.scaled_input(values), points, out_points))
         scaled = [self.scaled_input(function[None])[0] for function in values]
         answers = self.points_model(scaled, points, out_points)
         return [self.physical_output(answer[None])[0] for answer in answers]
+
+    def at_vertices(
+        self, x: Float[Tensor, "channel vertex"], points: PointSet, *, name: str
+    ) -> Float[Tensor, "out_channel vertex"]:
+        """The answer for one function, computed in the model's precision and on its device, on the CPU."""
+        for channel, values, scale in zip(self.spec.in_names, x, self.spec.in_scales, strict=True):
+            if scale.log and not bool((values > 0).all()):
+                raise ValueError(f"{name} has values of {channel!r} without a logarithm; needed positive ones")
+        answer = self(x[None].to(self.points_model.project.skip.weight), points)
+        assert isinstance(answer, Tensor)
+        return answer[0].cpu()
 
     @property
     def points_model(self) -> PointOperator:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from mondrian.losses import Loss, MeanSquare
 from mondrian.meshes.files import Meshes, MeshSample, MeshSplits
-from mondrian.meshes.settings import fitted_spec, make_meshes, mesh_splits
+from mondrian.meshes.settings import fitted_spec, open_meshes
 from mondrian.meshes.surrogate import MeshSurrogate, MeshSurrogateSpec
 from mondrian.points.model import PointSpec
 from mondrian.points.partition import PartitionSpec
@@ -39,24 +38,22 @@ class MeshBatch:
     No dataclass: Lightning would take it apart to cast what is inside.
     """
 
-    def __init__(self, x: tuple[Tensor, ...], y: tuple[Tensor, ...], placement: Placement) -> None:
-        self.x, self.y, self.placement = x, y, placement
+    def __init__(
+        self, x: tuple[Tensor, ...], y: tuple[Tensor, ...], weights: tuple[Tensor, ...], placement: Placement
+    ) -> None:
+        self.x, self.y, self.weights, self.placement = x, y, weights, placement
 
     @staticmethod
     def of(samples: Sequence[MeshSample]) -> MeshBatch:
         """The samples together; each has been cut into cells before."""
         partitions = [sample.partition for sample in samples if sample.partition is not None]
-        return MeshBatch(tuple(s.x for s in samples), tuple(s.y for s in samples), Placement.of(partitions))
-
-    @property
-    def weights(self) -> list[Tensor]:
-        """What each point stands for."""
-        return [points.weights for points in self.placement.points if points.weights is not None]
+        weights = tuple(p.points.weights for p in partitions if p.points.weights is not None)
+        return MeshBatch(tuple(s.x for s in samples), tuple(s.y for s in samples), weights, Placement.of(partitions))
 
     def to(self, device: torch.device) -> MeshBatch:
         """The same on another device."""
-        x, y = (tuple(values.to(device) for values in side) for side in (self.x, self.y))
-        return MeshBatch(x, y, self.placement.to(x[0].dtype, device))
+        x, y, weights = (tuple(values.to(device) for values in side) for side in (self.x, self.y, self.weights))
+        return MeshBatch(x, y, weights, self.placement.to(self.placement.centres.dtype, device))
 
 
 class OrderedMeshes(Dataset[MeshSample]):
@@ -86,6 +83,12 @@ class MeshData(LightningDataModule):
         self.batch_size, self.max_steps, self.workers, self.seed = batch_size, max_steps, workers, seed
         self.train = splits.meshes("train", partition=partition)
         self.valid = splits.meshes("valid", partition=partition)
+        for side in ("in_names", "out_names", "dim"):
+            if getattr(self.train, side) != getattr(self.valid, side):
+                raise ValueError(
+                    f"{side}={getattr(self.valid, side)} of the meshes to validate on; those to train on have "
+                    f"{getattr(self.train, side)}"
+                )
 
     def train_dataloader(self) -> ResumableLoader:
         accumulate = 1 if self.trainer is None else self.trainer.accumulate_grad_batches
@@ -136,28 +139,37 @@ class MeshTraining(SurrogateTraining):
         return self.loss.at_points(answers, y, batch.weights), answers
 
 
-def train_meshes(config: DictConfig, words: Sequence[str], *, progress: bool) -> Run:
-    """Train what a configuration with `data.meshes` describes."""
+def train_meshes(
+    config: DictConfig,
+    words: Sequence[str],
+    *,
+    model: PointSpec | None = None,
+    splits: MeshSplits | None = None,
+    progress: bool,
+) -> Run:
+    """Train what a configuration with `data.meshes` describes, or a model and meshes of one's own."""
     for key, only in FIXED.items():
         value = OmegaConf.select(config, key)
         if value != only:
             raise ValueError(f"{key}={value} is for fields on grids; on meshes needed {key}={only}")
     loss, optimiser = spec_of(config, "loss", Loss), spec_of(config, "optimizer", AdamW)
-    if type(loss).at_points is Loss.at_points:
+    if not loss.on_points:
         raise ValueError(f"loss={loss} needs fields on a grid; on meshes needed loss=mse or loss=relative_l2")
     seed, batch_size = whole(config, "seed", least=0), whole(config, "batch_size")
     session = Session.open(config, words, progress=progress)
     Batches(batch_size, 1, accumulate=session.trainer.accumulate_grad_batches, ranks=session.trainer.world_size)
-    if config.data.get("make"):
-        make_meshes(config, Path(config.data.path), progress=progress)
-    splits = mesh_splits(config)
+    splits = splits or open_meshes(config, progress=progress)
     session.check_data(splits)
-    spec = session.stored_spec(MeshSurrogateSpec) if session.goes_on else fitted_spec(config, splits, progress=progress)
-    model = spec.model
-    assert isinstance(model, PointSpec)
+    spec = (
+        session.stored_spec(MeshSurrogateSpec)
+        if session.goes_on
+        else fitted_spec(config, splits, model, progress=progress)
+    )
+    inner = spec.model
+    assert isinstance(inner, PointSpec)
     data = MeshData(
         splits,
-        model.partition,
+        inner.partition,
         batch_size=batch_size,
         max_steps=whole(config, "max_steps"),
         workers=whole(config, "workers", least=0),

@@ -19,7 +19,8 @@ class SubdomainOperator(nn.Module):
 
     Takes `(batch, cell, in_channels, point)` to `(batch, cell, out_channels, point)`; with `parts` to so many tensors
     with equal shares of the output channels: queries, keys and values, say. `definition` reads like the equation;
-    `evaluate` is the fast form, equal to it. With `plain` set the definition is what runs.
+    `evaluate` is the fast form, equal to it, and gives memory of its own, which may be overwritten. With `plain` set
+    the definition is what runs.
     """
 
     linear = True  # in v, up to the bias
@@ -32,12 +33,14 @@ class SubdomainOperator(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
 
     def forward(
-        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, parts: int | None = None
+        self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, *, parts: int | None = None
     ) -> Float[Tensor, "batch cell channel_out point"] | tuple[Float[Tensor, "batch cell channel_part point"], ...]:
         if v.shape[2] != self.in_channels or v.shape[3] != cell.size:
             raise ValueError(
                 f"v has shape {tuple(v.shape)}; needed (batch, cell, {self.in_channels} channels, {cell.size} points)"
             )
+        if parts is not None and self.out_channels % parts:
+            raise ValueError(f"parts={parts} does not divide {self.out_channels} output channels")
         if parts is None:
             return self.definition(v, cell) if self.plain else self.evaluate(v, cell)
         return self.definition(v, cell).chunk(parts, dim=2) if self.plain else self.evaluate_parts(v, cell, parts)

@@ -88,7 +88,7 @@ class FullRidgeOperator(RidgeOperator):
         if self.skip is not None:
             matrix = torch.cat([matrix, self.skip.weight], dim=1)
         shift, constant = (v @ cell.weights) @ mean, self.constant()
-        return stacked_mix(v, ridges[:, None], matrix, shift if constant is None else shift + constant, parts)
+        return stacked_mix(v, ridges[:, None], matrix, shift if constant is None else shift + constant, parts=parts)
 
     def separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
         n, i, o = cell.size, self.in_channels, self.out_channels

@@ -92,7 +92,7 @@ class SeparableMixtureOperator(RidgeOperator):
 
         kernel = self.kept(cell, Evaluation.DENSE, kernels)  # channel y x
         matrices = [self.mix.weight] if self.skip is None else [self.mix.weight, self.skip.weight]
-        return stacked_mix(v, kernel[None], torch.cat(matrices, dim=1), self._constant()[None], parts)
+        return stacked_mix(v, kernel[None], torch.cat(matrices, dim=1), self._constant()[None], parts=parts)
 
     def collapsed(
         self, v: Float[Tensor, "row channel_in point"], cell: Cell, parts: int

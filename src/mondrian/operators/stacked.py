@@ -20,6 +20,7 @@ def stacked_mix(
     kernels: Float[Tensor, "term #channel_in y x"],
     matrix: Float[Tensor, "channel_out stack"],
     constant: Float[Tensor, "#row channel_out"],
+    *,
     parts: int = 1,
 ) -> tuple[Float[Tensor, "row channel_part x"], ...]:
     r"""$u_{rox} = \sum_{ti} A_{oti} \sum_y v_{riy} K_{tiyx} + \sum_i S_{oi} v_{rix} + b_{ro}$.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,8 +15,9 @@ from jaxtyping import Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mondrian.extras import library
+from mondrian.files import write_atomically
 from mondrian.grid import Grid
-from mondrian.points.extras import extra
 from mondrian.points.point_set import PointSet, check_finite
 from mondrian.points.weights import lumped_masses, simplex_volumes
 
@@ -90,11 +90,51 @@ def read_mesh(path: str | Path) -> Mesh:
     Elements of the highest dimension count, quadrilaterals and the like cut into simplices; axes along which nothing
     extends are left out, and so are vertices that no element uses. Values at vertices become `fields`.
     """
-    meshio = extra("meshio")
+    file = _read(path)
+    used, simplices = _used(file, path)
+    points, dim = np.asarray(file.points, dtype=np.float64)[used], simplices.shape[1] - 1
+    axes = np.flatnonzero(np.ptp(points, axis=0) > 0)
+    if len(axes) != dim:
+        raise ValueError(
+            f"path={str(path)!r} holds elements of dimension {dim} in a space of {len(axes)}; needed the same for both"
+        )
+    fields = {name: _native(np.asarray(values)[used]) for name, values in file.point_data.items()}
+    return Mesh(torch.from_numpy(points[:, axes]), torch.from_numpy(simplices), fields)
+
+
+def write_mesh(path: str | Path, mesh: Mesh) -> None:
+    """Write a mesh and its fields in the format that the file's name asks for, all of it or none."""
+    kind = {1: "line", 2: "triangle", 3: "tetra"}[mesh.vertices.shape[1]]
+    points = np.zeros((len(mesh.vertices), 3))  # some formats know no other number of axes
+    points[:, : mesh.vertices.shape[1]] = mesh.vertices.numpy()
+    fields = {name: values.numpy() for name, values in mesh.fields.items()}
+    meshio = library("meshio", extra="mesh")
+    _write(path, meshio.Mesh(points, [(kind, mesh.simplices.numpy())], point_data=fields))
+
+
+def write_fields(source: str | Path, target: str | Path, fields: Mapping[str, Shaped[Tensor, "vertex *rest"]]) -> None:
+    """Copy the file of a mesh, with these fields at the vertices that `read_mesh` gives; NaN at those it leaves out."""
+    file = _read(source)
+    used, _ = _used(file, source)
+    for name, values in fields.items():
+        whole = np.full((len(file.points), *values.shape[1:]), np.nan, dtype=values.numpy().dtype)
+        whole[used] = values.numpy()
+        file.point_data[name] = whole
+    _write(target, file)
+
+
+def _read(path: str | Path) -> Any:
+    meshio = library("meshio", extra="mesh")
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path} does not exist; needed the file of a mesh")
     try:
-        file = meshio.read(Path(path))
-    except (meshio.ReadError, OSError, UnicodeDecodeError, SystemExit) as error:
-        raise ValueError(f"path={str(path)!r} is no mesh that meshio can read: {error}") from error
+        return meshio.read(Path(path))
+    except (Exception, SystemExit) as error:  # its readers raise whatever they stumble over
+        raise ValueError(f"path={str(path)!r} is no mesh that meshio can read: {error!r}") from error
+
+
+def _used(file: Any, path: str | Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The vertices that elements of the highest dimension use, and the simplices between them."""
     blocks = [block for block in file.cells if block.type != "vertex" and len(block.data)]
     unknown = sorted({block.type for block in blocks} - set(ELEMENTS))
     if unknown or not blocks:
@@ -109,35 +149,21 @@ def read_mesh(path: str | Path) -> Mesh:
         for simplex in parts
     ]
     used, simplices = np.unique(np.concatenate(cut), return_inverse=True)
-    points = np.asarray(file.points, dtype=np.float64)[used]
-    axes = np.flatnonzero(np.ptp(points, axis=0) > 0)
-    if len(axes) != dim:
-        raise ValueError(
-            f"path={str(path)!r} holds elements of dimension {dim} in a space of {len(axes)}; needed the same for both"
-        )
-    fields = {name: _native(np.asarray(values)[used]) for name, values in file.point_data.items()}
-    return Mesh(torch.from_numpy(points[:, axes]), torch.from_numpy(simplices.reshape(-1, dim + 1)), fields)
+    return used, simplices.reshape(-1, dim + 1)
 
 
-def write_mesh(path: str | Path, mesh: Mesh) -> None:
-    """Write a mesh and its fields in the format that the file's name asks for, all of it or none."""
-    meshio = extra("meshio")
+def _write(path: str | Path, made: Any) -> None:
+    meshio = library("meshio", extra="mesh")
     path = Path(path)
-    kind = {1: "line", 2: "triangle", 3: "tetra"}[mesh.vertices.shape[1]]
-    points = np.zeros((len(mesh.vertices), 3))  # some formats know no other number of axes
-    points[:, : mesh.vertices.shape[1]] = mesh.vertices.numpy()
-    fields = {name: values.numpy() for name, values in mesh.fields.items()}
-    made = meshio.Mesh(points, [(kind, mesh.simplices.numpy())], point_data=fields)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as folder:
-        partial = Path(folder) / path.name
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / path.name
         try:
-            meshio.write(partial, made)
-        except (meshio.WriteError, meshio.ReadError, SystemExit) as error:
-            raise ValueError(f"path={str(path)!r} cannot be written by meshio: {error}") from error
-        for companion in set(partial.parent.iterdir()) - {partial}:  # XDMF keeps its numbers in a second file
-            os.replace(companion, path.with_name(companion.name))
-        os.replace(partial, path)
+            meshio.write(whole, made)
+        except (Exception, SystemExit) as error:
+            raise ValueError(f"path={str(path)!r} cannot be written by meshio: {error!r}") from error
+        for companion in set(whole.parent.iterdir()) - {whole}:  # XDMF keeps its numbers in a second file
+            write_atomically(path.with_name(companion.name), companion.read_bytes())
+        write_atomically(path, whole.read_bytes())
 
 
 def _native(values: NDArray[Any]) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from mondrian.points.extras import extra
+from mondrian.extras import library
 from mondrian.points.partition import Partition, PartitionSpec
 from mondrian.points.point_set import PointSet
 
@@ -85,7 +85,7 @@ def _metis(edges: Int[Tensor, "edge 2"], points: int, parts: int, seed: int) -> 
     """Each edge counts once, in both directions, whichever way and how often it is given."""
     from scipy.sparse import coo_array  # slow to import
 
-    pymetis = extra("pymetis")
+    pymetis = library("pymetis", extra="mesh")
     first, second = edges.numpy().T
     both = coo_array((np.ones(2 * len(edges)), (np.r_[first, second], np.r_[second, first])), shape=(points, points))
     graph = both.tocsr()

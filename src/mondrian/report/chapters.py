@@ -10,7 +10,7 @@ from mondrian.report.curves import best, draw_history
 from mondrian.report.errors import draw_errors, of_one_run
 from mondrian.report.fields import constants, draw_fields
 from mondrian.report.meshes import MeshFields, draw_meshes, load_meshes
-from mondrian.report.results import Fields, Metrics, size
+from mondrian.report.results import Fields, Metrics, name_of, size
 from mondrian.report.rollouts import draw_rollouts, draw_strip
 from mondrian.report.spectra import draw_spectra
 from mondrian.report.style import Picture
@@ -40,7 +40,7 @@ def of_run(run: Run, metrics: Metrics | None, *, prefix: str = "") -> list[Secti
     file = run.evaluation / "fields.npz"
     if run.on_meshes:
         sections += [_meshes(load_meshes(file), metrics, prefix)] if file.exists() else []
-        return [section for section in (*sections, _errors(metrics, prefix)) if section.table or section.pictures]
+        return [*sections, _errors(metrics, prefix)]
     fields = Fields.load(file) if file.exists() else None
     if fields and fields.one_step:
         sections.append(_fields(fields, metrics, prefix))
@@ -112,10 +112,11 @@ def _of(count: int) -> str:
 def _errors(metrics: Metrics, prefix: str) -> Section:
     if not metrics.one_step:
         return Section("Error by resolution")
-    samples = ", ".join(f"{entry.samples:,} at {size(entry.points)}" for entry in metrics.one_step)
-    note = f"Means over {metrics.simulations:,} test simulations with bootstrap intervals; samples: {samples}."
+    samples = ", ".join(f"{entry.samples:,} at {name_of(entry.place)}" for entry in metrics.one_step)
+    tests = "test meshes" if metrics.one_step[0].part else f"{metrics.simulations:,} test simulations"
+    note = f"Means over {tests} with bootstrap intervals; samples: {samples}."
     series = of_one_run(metrics)
-    others = " and ".join(f"“{label}”" for label in series if label != "model")
+    others = " and ".join(f"“{title}”" for title in series if title != "model")
     caption = f"The model beside forecasts that know nothing: {others}." if others else "Errors of the model."
     picture = Picture.of(draw_errors(series), name=f"{prefix}errors", label="Error by resolution", caption=caption)
     return Section("Error by resolution", note, errors_table(metrics), (picture,))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from mondrian.report.results import Estimate, Metrics, Points, size
+from mondrian.report.results import Estimate, Metrics, Place, in_order, name_of
 from mondrian.report.style import COLOURS, FAINT, colours, grid_lines, logarithmic, new_figure, plain, styled
 
 NAMES = {
@@ -18,19 +18,19 @@ NAMES = {
     "maximum": "maximum error",
     "interface": "error at the interface",
 }
-Errors = Mapping[Points, Mapping[str, Estimate]]
+Errors = Mapping[Place, Mapping[str, Estimate]]
 _MARKS: dict[str, Any] = {"markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}
 _REFERENCES = {"persistence": ("nothing changes", FAINT), "training_mean": ("mean of training", COLOURS[4])}
 
 
 def of_one_run(metrics: Metrics) -> dict[str, Errors]:
     """The model's errors and those of the two forecasts that know nothing."""
-    found: dict[str, Errors] = {"model": {entry.points: entry.model for entry in metrics.one_step}}
-    for name, (label, _) in _REFERENCES.items():
-        rows = {entry.points: getattr(entry, name) for entry in metrics.one_step}
-        kept = {points: row for points, row in rows.items() if row}
+    found: dict[str, Errors] = {"model": {entry.place: entry.model for entry in metrics.one_step}}
+    for name, (title, _) in _REFERENCES.items():
+        rows = {entry.place: getattr(entry, name) for entry in metrics.one_step}
+        kept = {place: row for place, row in rows.items() if row}
         if kept:
-            found[label] = kept
+            found[title] = kept
     return found
 
 
@@ -48,20 +48,20 @@ def draw_errors(series: Mapping[str, Errors], palette: Mapping[str, str] | None 
     rows = -(-len(names) // columns)
     figure = new_figure(max(3.0 * columns, 4.4), 2.5 * rows + 0.4)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    resolutions = sorted({points for errors in series.values() for points in errors}, key=np.prod)
+    resolutions = in_order(place for errors in series.values() for place in errors)
     palette = palette or {**colours(series), **dict(_REFERENCES.values())}
     for ax, name in zip(panels, names, strict=False):
-        for place, (label, errors) in enumerate(series.items()):
-            kept = [(x, errors[points][name]) for x, points in enumerate(resolutions) if name in errors.get(points, {})]
-            shift = 0.14 * (place - (len(series) - 1) / 2) * min(1.0, 5 / len(series))
+        for number, (title, errors) in enumerate(series.items()):
+            kept = [(x, errors[place][name]) for x, place in enumerate(resolutions) if name in errors.get(place, {})]
+            shift = 0.14 * (number - (len(series) - 1) / 2) * min(1.0, 5 / len(series))
             x = np.array([x + shift for x, _ in kept])
             mean = np.array([value.mean for _, value in kept])
             away = [[value.mean - value.low for _, value in kept], [value.high - value.mean for _, value in kept]]
-            colour = palette[label]
-            ax.errorbar(x, mean, np.abs(away), fmt="o", color=colour, label=plain(label), **_MARKS)
+            colour = palette[title]
+            ax.errorbar(x, mean, np.abs(away), fmt="o", color=colour, label=plain(title), **_MARKS)
             ax.plot(x, mean, color=colour, alpha=0.35, linewidth=1.0)
         ax.set_title(plain(NAMES.get(name, name)), loc="left")
-        ax.set_xticks(range(len(resolutions)), labels=[size(points) for points in resolutions])
+        ax.set_xticks(range(len(resolutions)), labels=[name_of(place) for place in resolutions])
         ax.set_xlim(-0.5, len(resolutions) - 0.5)
         grid_lines(ax)
         logarithmic([ax])

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation
 
+from mondrian.report.fields import MOST_INPUTS
 from mondrian.report.style import new_figure, plain, styled
 
 
@@ -54,6 +55,7 @@ def draw_meshes(
 ) -> Figure:
     """One mesh of each part and one target channel. Meshes of two axes only."""
     rows = {part: meshes[sample] for part, meshes in parts.items()}
+    inputs = inputs[:MOST_INPUTS]
     columns = len(inputs) + 4
     figure = new_figure(2.3 * columns, 1.85 * len(rows) + 0.25, images=True)
     panels = figure.subplots(len(rows), columns, squeeze=False)
@@ -67,12 +69,13 @@ def draw_meshes(
         truth, prediction = mesh.truth[channel], mesh.prediction[channel]
         _cells(row[0], mesh)
         row[0].set_ylabel(f"{part}, {len(mesh.vertices)} vertices")
-        for axes, values in zip(row[1:], mesh.input, strict=False):
+        for axes, values in zip(row[1:-3], mesh.input, strict=False):
             _show(figure, axes, mesh, values, _range(values))
         for axes, values in zip(row[-3:-1], (truth, prediction), strict=True):
             _show(figure, axes, mesh, values, _range(truth))
         error = np.abs(prediction - truth)
-        _show(figure, row[-1], mesh, error, (0.0, float(error.max())), colours="magma")
+        worst = float(np.max(error, initial=0.0, where=np.isfinite(error)))
+        _show(figure, row[-1], mesh, error, (0.0, worst or 1.0), colours="magma")
     for axes, title in zip(panels[0], [*titles, "absolute error"], strict=True):
         axes.set_title(title)
     return figure

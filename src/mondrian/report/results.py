@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mondrian.spec import Spec
 
 FORMAT = 1
 Points = tuple[int, ...]
+Place = tuple[str, Points]  # on meshes the part of the data set, and what its errors belong to
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class OneStep:
     persistence: Mapping[str, Estimate] | None
     training_mean: Mapping[str, Estimate] | None
     spectrum: Spectrum | None
+    part: str = ""
+
+    @property
+    def place(self) -> Place:
+        return self.part, self.points
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> OneStep:
@@ -91,7 +97,8 @@ class OneStep:
             for name in ("model", "persistence", "training_mean")
         ]
         points, samples = tuple(map(int, entry["points"])), int(entry["samples"])
-        return cls(points, samples, metrics[0] or {}, metrics[1], metrics[2], Spectrum.read(entry))
+        spectrum, part = Spectrum.read(entry), str(entry.get("part", ""))
+        return cls(points, samples, metrics[0] or {}, metrics[1], metrics[2], spectrum, part)
 
 
 @dataclass(frozen=True)
@@ -218,6 +225,17 @@ class Fields:
             raise ValueError(f"{file} has no {error}; {_again(file)}") from error
         except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
             raise ValueError(f"{file} cannot be read: {error}; {_again(file)}") from error
+
+
+def in_order(places: Iterable[Place]) -> list[Place]:
+    """The different ones, coarsest first."""
+    return sorted(set(places), key=lambda place: (math.prod(place[1]), place))
+
+
+def name_of(place: Place) -> str:
+    """A resolution, and of meshes the part that has it."""
+    part, points = place
+    return f"{part}, {size(points)}" if part else size(points)
 
 
 def size(points: Points) -> str:

@@ -9,7 +9,7 @@ from html import escape
 from typing import Literal
 
 from mondrian.report.errors import NAMES, Errors, metric_names, of_one_run
-from mondrian.report.results import Estimate, Metrics, size
+from mondrian.report.results import Estimate, Metrics, in_order, name_of
 from mondrian.report.summary import number
 
 _SHORT = {"mae": "MAE", "mse": "MSE", "relative_l2": "relative L2", "maximum": "maximum", "interface": "interface"}
@@ -35,19 +35,19 @@ class Column:
 def errors_table(metrics: Metrics) -> str:
     """Errors of one run, a row for each resolution; the last column compares with the better simple forecast."""
     series = of_one_run(metrics)
-    references = {label: errors for label, errors in series.items() if label != "model"}
+    references = {title: errors for title, errors in series.items() if title != "model"}
     names = metric_names({"model": series["model"]})
     titles = [_SHORT.get(name, name) for name in names]
-    titles += [f"MAE, {label}" for label in references] + (["times better"] if references else [])
+    titles += [f"MAE, {title}" for title in references] + (["times better"] if references else [])
     rows = []
-    for points, row in series["model"].items():
+    for place, row in series["model"].items():
         cells = [_cell(row.get(name)) for name in names]
-        others = [errors.get(points, {}).get("mae") for errors in references.values()]
+        others = [errors.get(place, {}).get("mae") for errors in references.values()]
         cells += [_cell(other) for other in others]
         known = [other.mean for other in others if other]
         if references:
             cells.append(f'<td class="strong">{number(_ratio(known, row.get("mae")))}</td>')
-        rows.append(f'<tr><th scope="row">{escape(size(points))}</th>{"".join(cells)}</tr>')
+        rows.append(f'<tr><th scope="row">{escape(name_of(place))}</th>{"".join(cells)}</tr>')
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in ["points", *titles])
     return _wrapped(f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>")
 
@@ -71,12 +71,12 @@ def comparison_table(names: Sequence[str], columns: Sequence[Column], *, of: str
 
 def comparison_columns(series: Mapping[str, Errors]) -> list[Column]:
     """A column for each metric at each resolution that occurs."""
-    resolutions = sorted({points for errors in series.values() for points in errors}, key=math.prod)
+    resolutions = in_order(place for errors in series.values() for place in errors)
     return [
-        Column(NAMES.get(name, name), size(points), [row.get(points, {}).get(name) for row in series.values()])
+        Column(NAMES.get(name, name), name_of(place), [row.get(place, {}).get(name) for row in series.values()])
         for name in metric_names(series)
-        for points in resolutions
-        if any(name in row.get(points, {}) for row in series.values())
+        for place in resolutions
+        if any(name in row.get(place, {}) for row in series.values())
     ]
 
 

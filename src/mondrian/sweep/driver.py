@@ -15,7 +15,8 @@ from mondrian.sweep.plan import Plan
 from mondrian.sweep.plot import draw
 from mondrian.sweep.results import Results
 from mondrian.sweep.trial import trial
-from mondrian.training.settings import configure, splits_of
+from mondrian.training.settings import configure
+from mondrian.training.train import make_data
 
 
 def sweep(words: Sequence[str]) -> Results:
@@ -25,7 +26,7 @@ def sweep(words: Sequence[str]) -> Results:
     """
     plan = Plan.of(words)
     plan.save()
-    splits_of(configure(plan.first), progress=True)  # data are made here, once, and not by each run
+    make_data(configure(plan.first), progress=True)  # here, once, and not by each run
     with _command_line("mondrian sweep", "--multirun", *plan.overrides), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Deprecated API features detected")  # by SQLAlchemy, of Optuna 2
         try:

@@ -94,7 +94,7 @@ def validation_batches(count: int, batch_size: int, rank: int, ranks: int) -> li
     ([[0, 2, 4]], [[1, 3]])
     """
     if count < ranks:
-        raise ValueError(f"{count} windows to validate on cannot be shared by {ranks} processes")
+        raise ValueError(f"{count} samples to validate on cannot be shared by {ranks} processes")
     own, share = list(range(rank, count, ranks)), max(1, batch_size // ranks)
     batches = math.ceil(count // ranks / share)
     starts = range(0, batches * share, share)

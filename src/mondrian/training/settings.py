@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -192,19 +192,22 @@ def _simulate(config: DictConfig, *, progress: bool) -> None:
         if not (folder / FILE).exists():
             print(f"simulating {sum(wanted.simulations.values()):,} problems to {folder}; data.path=... takes others")
         generate(folder, wanted, progress=progress)
-    _wait_for(folder, wanted, number(config, "trainer.timeout"))
+    files = [folder / path for path in wanted.files()]
+    done = lambda: (folder / FILE).exists() and not Manifest.load(folder).missing  # noqa: E731
+    wait_for_files(files, number(config, "trainer.timeout"), folder, done=done)
 
 
-def _wait_for(folder: Path, wanted: Manifest, seconds: float) -> None:
-    """Wait until the first process has simulated everything, as long as a new file comes every so many seconds."""
+def wait_for_files(
+    files: Sequence[Path], seconds: float, folder: Path, *, done: Callable[[], bool] = lambda: True
+) -> None:
+    """Wait until the first process has made all files, as long as a new one comes every so many seconds."""
     count, since = -1, time.monotonic()
-    while not (folder / FILE).exists() or Manifest.load(folder).missing:
-        there = sum((folder / path).exists() for path in wanted.files())
+    while (there := sum(path.exists() for path in files)) < len(files) or not done():
         if there > count:
             count, since = there, time.monotonic()
         elif time.monotonic() - since > seconds:
             raise TimeoutError(
-                f"{folder} has {there} of {len(wanted.files())} files and has had no new one for {seconds:g} s "
+                f"{folder} has {there} of {len(files)} files and has had no new one for {seconds:g} s "
                 "(trainer.timeout): the first process, which makes them, does not answer"
             )
         time.sleep(1)

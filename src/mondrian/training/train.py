@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -10,8 +11,10 @@ from omegaconf import DictConfig, OmegaConf
 from mondrian.artefact import ModelSpec
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
+from mondrian.meshes.files import MeshSplits
 from mondrian.parallel.mesh import check_shares
 from mondrian.parallel.model import check_spread
+from mondrian.points.model import PointSpec
 from mondrian.run import Run
 from mondrian.surrogate import SurrogateSpec
 from mondrian.training.data import OperatorData
@@ -33,17 +36,33 @@ def train(experiment: str, *words: str, progress: bool = False) -> Run:
     return train_config([f"experiment={experiment}", *words], progress=progress)
 
 
-def train_model(model: ModelSpec, splits: Splits, *words: str, progress: bool = False) -> Run:
+def train_model(model: ModelSpec, splits: Splits | MeshSplits, *words: str, progress: bool = False) -> Run:
     """Train a model of your own on data of your own; words say the rest, `run=FOLDER` at least.
 
     run = train_model(model.spec, Splits(files=..., window=...), "run=runs/mine", "max_steps=1000")
     """
+    if isinstance(splits, MeshSplits):
+        return _train_on_meshes(model, splits, words, progress=progress)
     config, window = configured(words), splits.window
     OmegaConf.set_struct(config, False)
     config.model = model.to_json()
     config.data.merge_with({"input": list(window.input), "target": list(window.target)})
     config.data.merge_with({"steps_in": window.steps_in, "steps_out": window.steps_out})
     return _train(config, words, lambda _: splits, lambda *_: model, progress=progress)
+
+
+def _train_on_meshes(model: ModelSpec, splits: MeshSplits, words: Sequence[str], *, progress: bool) -> Run:
+    from mondrian.meshes.training import train_meshes  # which needs what is here
+
+    if not isinstance(model, PointSpec):
+        raise ValueError(f"model={model} is for grids; on meshes needed a PointSpec, such as point_no(...).spec")
+    words = ["data=meshes", f"data.path={splits.files.path}", *words]
+    config = configured(words)
+    OmegaConf.set_struct(config, False)
+    config.model = model.to_json()
+    config.data.merge_with({"input": list(splits.input), "target": list(splits.target)})
+    pinned = replace(splits, files=splits.files.pinned())
+    return train_meshes(config, words, model=model, splits=pinned, progress=progress)
 
 
 def train_config(words: Sequence[str], *, progress: bool = False) -> Run:
@@ -54,6 +73,16 @@ def train_config(words: Sequence[str], *, progress: bool = False) -> Run:
 
         return train_meshes(config, words, progress=progress)
     return _train(config, words, lambda config: splits_of(config, progress=progress), model_spec, progress=progress)
+
+
+def make_data(config: DictConfig, *, progress: bool) -> None:
+    """Make or open the data of a run, so that what is wrong with them is said."""
+    if config.data.get("meshes"):
+        from mondrian.meshes.settings import open_meshes
+
+        open_meshes(config, progress=progress)
+    else:
+        splits_of(config, progress=progress)
 
 
 def _train(

@@ -16,6 +16,7 @@ from lightning.pytorch.plugins import DoublePrecision
 from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig, OmegaConf
 
+from mondrian.extras import library
 from mondrian.history import HistoryFile
 from mondrian.run import Run
 from mondrian.training.checkpoints import AtomicCheckpoints, Checkpoints
@@ -93,11 +94,7 @@ def quiet() -> Iterator[None]:
 
 
 def _wandb(config: DictConfig, run: Run, identity: str) -> Logger:
-    try:
-        from lightning.pytorch.loggers import WandbLogger
+    from lightning.pytorch.loggers import WandbLogger
 
-        return WandbLogger(project=str(config.wandb), save_dir=str(run.folder), name=str(run.folder), id=identity)
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"wandb={config.wandb} needs the extra `tracking`: pip install -c constraints.txt -e '.[tracking]'"
-        ) from error
+    library("wandb", extra="tracking")
+    return WandbLogger(project=str(config.wandb), save_dir=str(run.folder), name=str(run.folder), id=identity)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mondrian.artefact import OperatorModel
+from mondrian.extras import library
 from mondrian.grid import Grid
 from mondrian.models.baselines.base import BaselineSettings, BaselineSpec
 from mondrian.models.baselines.fourier import check_spectrum, crop_domain, fourier_multiply, pad_domain
@@ -78,10 +79,10 @@ class FNO(OperatorModel):
     def __init__(self, spec: FNOSpec) -> None:
         super().__init__()
         self.spec = spec
-        width, edge, library = spec.hidden_channels, spec.edge_channels, neuraloperator()
-        self.lift = library.ChannelMLP(spec.in_channels, width, hidden_channels=edge)
+        width, edge, layers = spec.hidden_channels, spec.edge_channels, neuraloperator()
+        self.lift = layers.ChannelMLP(spec.in_channels, width, hidden_channels=edge)
         self.blocks = nn.ModuleList(FourierBlock(width, spec.modes) for _ in range(spec.n_layers))
-        self.projection = library.ChannelMLP(width, spec.out_channels, hidden_channels=edge)
+        self.projection = layers.ChannelMLP(width, spec.out_channels, hidden_channels=edge)
 
     def forward(
         self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
@@ -103,12 +104,12 @@ class FourierBlock(nn.Module):
 
     def __init__(self, channels: int, modes: tuple[int, ...]) -> None:
         super().__init__()
-        library = neuraloperator()
-        convolution = library.SpectralConv(channels, channels, modes)
+        layers = neuraloperator()
+        convolution = layers.SpectralConv(channels, channels, modes)
         self.weight = nn.Parameter(torch.view_as_real(convolution.weight.to_tensor().detach()).clone())
         self.bias = nn.Parameter(convolution.bias.detach())
         self.norm = nn.GroupNorm(1, channels)
-        self.skip = library.skip_connection(channels, channels, n_dim=len(modes), skip_type="linear")
+        self.skip = layers.skip_connection(channels, channels, n_dim=len(modes), skip_type="linear")
 
     def forward(self, v: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         return self.norm(fourier_multiply(v, self.weight) + self.bias) + self.skip(v)
@@ -116,14 +117,12 @@ class FourierBlock(nn.Module):
 
 def neuraloperator() -> SimpleNamespace:
     """The layers that we take from the library, which is an extra."""
-    try:
-        with warnings.catch_warnings():  # importing it changes the filters of the whole process
-            warnings.simplefilter("ignore")
-            from neuralop.layers.channel_mlp import ChannelMLP
-            from neuralop.layers.skip_connections import skip_connection
-            from neuralop.layers.spectral_convolution import SpectralConv
-    except ImportError as error:
-        raise ImportError(
-            "FNO needs the library neuraloperator: pip install -c constraints.txt -e '.[baselines]'"
-        ) from error
-    return SimpleNamespace(ChannelMLP=ChannelMLP, SpectralConv=SpectralConv, skip_connection=skip_connection)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mlp, skips, spectral = (
+            library(f"neuralop.layers.{module}", extra="baselines")
+            for module in ("channel_mlp", "skip_connections", "spectral_convolution")
+        )
+    return SimpleNamespace(
+        ChannelMLP=mlp.ChannelMLP, SpectralConv=spectral.SpectralConv, skip_connection=skips.skip_connection
+    )
