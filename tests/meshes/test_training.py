@@ -105,7 +105,7 @@ def test_what_is_for_grids_or_does_not_fit_is_refused_before_a_folder_is_made(wo
 
 
 def test_a_folder_has_to_be_named(tmp_path):
-    with pytest.raises(ValueError, match="data.path is missing; needed a folder of meshes"):
+    with pytest.raises(ValueError, match=r"data\.path is missing; needed a folder of meshes"):
         train_config(["data=meshes", "data.input=[u]", "data.target=[u]", "scale=smoke", f"run={tmp_path / 'run'}"])
 
 
