@@ -69,6 +69,11 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(words, tmp_path, monkeypat
     np.testing.assert_array_equal(run.history()["train_loss"], whole.history()["train_loss"])
 
 
+def test_a_process_that_reads_changes_nothing(words, tmp_path):
+    one, other = (train_config([*words, f"workers={n}", f"run={tmp_path / str(n)}"]) for n in range(2))
+    np.testing.assert_array_equal(one.history()["train_loss"], other.history()["train_loss"])
+
+
 def test_training_makes_the_error_smaller_and_the_report_shows_it(words, tmp_path):
     run = train_config([*words, "max_steps=60", "validate_every=20", "model.hidden_channels=8"])
     losses = run.history()["valid_loss"]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningDataModule
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -19,9 +18,10 @@ from mondrian.points.model import PointSpec
 from mondrian.points.partition import PartitionSpec
 from mondrian.points.placement import Placement
 from mondrian.run import Run
+from mondrian.training.data import ResumableData
 from mondrian.training.module import SurrogateTraining
 from mondrian.training.optimiser import AdamW
-from mondrian.training.order import Batches, Order, ResumableLoader, validation_batches
+from mondrian.training.order import Batches, Order, ResumableLoader
 from mondrian.training.session import Session
 from mondrian.training.settings import spec_of, whole
 
@@ -50,6 +50,11 @@ class MeshBatch:
         weights = tuple(p.points.weights for p in partitions if p.points.weights is not None)
         return MeshBatch(tuple(s.x for s in samples), tuple(s.y for s in samples), weights, Placement.of(partitions))
 
+    def pin_memory(self) -> MeshBatch:
+        """The same in memory from which a GPU copies by itself."""
+        x, y, weights = (tuple(values.pin_memory() for values in side) for side in (self.x, self.y, self.weights))
+        return MeshBatch(x, y, weights, self.placement)
+
     def to(self, device: torch.device) -> MeshBatch:
         """The same on another device."""
         x, y, weights = (tuple(values.to(device) for values in side) for side in (self.x, self.y, self.weights))
@@ -66,8 +71,8 @@ class OrderedMeshes(Dataset[MeshSample]):
         return self.meshes[self.order[place]]
 
 
-class MeshData(LightningDataModule):
-    """Training meshes in an endless shuffled row, validation meshes in their order; see `OperatorData`."""
+class MeshData(ResumableData):
+    """Meshes in their cells."""
 
     def __init__(
         self,
@@ -79,8 +84,7 @@ class MeshData(LightningDataModule):
         workers: int = 0,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        self.batch_size, self.max_steps, self.workers, self.seed = batch_size, max_steps, workers, seed
+        super().__init__(batch_size=batch_size, max_steps=max_steps, workers=workers, seed=seed)
         self.train = splits.meshes("train", partition=partition)
         self.valid = splits.meshes("valid", partition=partition)
         for side in ("in_names", "out_names", "dim"):
@@ -91,21 +95,11 @@ class MeshData(LightningDataModule):
                 )
 
     def train_dataloader(self) -> ResumableLoader:
-        accumulate = 1 if self.trainer is None else self.trainer.accumulate_grad_batches
-        rank, ranks = self._share()
-        batches = Batches(self.batch_size, self.max_steps * accumulate, accumulate=accumulate, rank=rank, ranks=ranks)
         meshes = OrderedMeshes(self.train, Order(len(self.train), seed=self.seed))
-        return ResumableLoader(meshes, batches, collate=MeshBatch.of, **self._workers())
+        return self.training_loader(meshes, MeshBatch.of)
 
     def val_dataloader(self) -> DataLoader[MeshSample]:
-        shares = validation_batches(len(self.valid), self.batch_size, *self._share())
-        return DataLoader(self.valid, batch_sampler=shares, collate_fn=MeshBatch.of, **self._workers())
-
-    def _share(self) -> tuple[int, int]:
-        return (0, 1) if self.trainer is None else (self.trainer.global_rank, self.trainer.world_size)
-
-    def _workers(self) -> dict[str, Any]:
-        return {"num_workers": self.workers, "persistent_workers": self.workers > 0}
+        return self.validation_loader(self.valid, len(self.valid), MeshBatch.of)
 
 
 class MeshTraining(SurrogateTraining):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from lightning.pytorch import LightningDataModule
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from mondrian.data.datasets import Sample
 from mondrian.data.sources import same_grid
@@ -24,13 +25,50 @@ from mondrian.training.order import (
 from mondrian.training.symmetries import symmetries_of
 
 
-class OperatorData(LightningDataModule):
+class ResumableData(LightningDataModule):
     """Training samples in an endless shuffled row, validation samples in their order.
 
     `batch_size` is what one step of the optimiser sees, on all processes and over all accumulated portions
     together. `max_steps` such steps are one epoch to Lightning: passes over the data are a matter of `Order`. Of the
     processes so many consecutive ones as share `subdomains` are given the same samples.
     """
+
+    def __init__(self, *, batch_size: int, max_steps: int, workers: int, seed: int, subdomains: int = 1) -> None:
+        super().__init__()
+        for name, value in {"batch_size": batch_size, "max_steps": max_steps, "subdomains": subdomains}.items():
+            if value < 1:
+                raise ValueError(f"{name}={value} must be at least 1")
+        self.batch_size, self.max_steps, self.workers, self.seed = batch_size, max_steps, workers, seed
+        self.subdomains = subdomains
+
+    def training_loader(self, samples: Dataset[Any], collate: Callable[[list[Any]], Any]) -> ResumableLoader:
+        """Batches of samples that are in training order."""
+        accumulate = 1 if self.trainer is None else self.trainer.accumulate_grad_batches
+        rank, ranks = self._share()
+        batches = Batches(self.batch_size, self.max_steps * accumulate, accumulate=accumulate, rank=rank, ranks=ranks)
+        return ResumableLoader(samples, batches, collate=collate, **self._options())
+
+    def validation_loader(
+        self, samples: Dataset[Any], count: int, collate: Callable[[list[Any]], Any]
+    ) -> DataLoader[Any]:
+        """Batches of all `count` samples, each of them once."""
+        shares = validation_batches(count, self.batch_size, *self._share())
+        return DataLoader(samples, batch_sampler=shares, collate_fn=collate, **self._options())
+
+    def _share(self) -> tuple[int, int]:
+        """Which share of the samples is this process', and of how many."""
+        if self.trainer is None:
+            return 0, 1
+        check_shares(self.trainer.world_size, self.subdomains)
+        return self.trainer.global_rank // self.subdomains, self.trainer.world_size // self.subdomains
+
+    def _options(self) -> dict[str, Any]:
+        on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
+        return {"num_workers": self.workers, "persistent_workers": self.workers > 0, "pin_memory": on_gpu}
+
+
+class OperatorData(ResumableData):
+    """Windows of simulations on grids."""
 
     def __init__(
         self,
@@ -47,12 +85,7 @@ class OperatorData(LightningDataModule):
         seed: int = 0,
         subdomains: int = 1,
     ) -> None:
-        super().__init__()
-        for name, value in {"batch_size": batch_size, "max_steps": max_steps, "subdomains": subdomains}.items():
-            if value < 1:
-                raise ValueError(f"{name}={value} must be at least 1")
-        self.batch_size, self.max_steps, self.workers, self.seed = batch_size, max_steps, workers, seed
-        self.subdomains = subdomains
+        super().__init__(batch_size=batch_size, max_steps=max_steps, workers=workers, seed=seed, subdomains=subdomains)
         if applications > 1 and not any(splits.source("train").field(name).changes for name in splits.window.target):
             raise ValueError(
                 f"unroll={applications} needs a target that changes in time; {splits.window.target} does not"
@@ -72,23 +105,8 @@ class OperatorData(LightningDataModule):
         self.in_names, self.out_names = self.train.in_channels, self.train.out_channels[:out]
 
     def train_dataloader(self) -> ResumableLoader:
-        accumulate = 1 if self.trainer is None else self.trainer.accumulate_grad_batches
-        rank, ranks = self._share()
-        batches = Batches(self.batch_size, self.max_steps * accumulate, accumulate=accumulate, rank=rank, ranks=ranks)
         samples = OrderedSamples(self.train, Order(len(self.train), seed=self.seed), self.symmetries)
-        return ResumableLoader(samples, batches, collate=collate_places, **self._options())
+        return self.training_loader(samples, collate_places)
 
     def val_dataloader(self) -> DataLoader[Sample]:
-        shares = validation_batches(len(self.valid), self.batch_size, *self._share())
-        return DataLoader(self.valid, batch_sampler=shares, collate_fn=collate_fields, **self._options())
-
-    def _share(self) -> tuple[int, int]:
-        """Which share of the samples is this process', and of how many."""
-        if self.trainer is None:
-            return 0, 1
-        check_shares(self.trainer.world_size, self.subdomains)
-        return self.trainer.global_rank // self.subdomains, self.trainer.world_size // self.subdomains
-
-    def _options(self) -> dict[str, Any]:
-        on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
-        return {"num_workers": self.workers, "persistent_workers": self.workers > 0, "pin_memory": on_gpu}
+        return self.validation_loader(self.valid, len(self.valid), collate_fields)
