@@ -11,11 +11,9 @@ import pytest
 from benchmarks.faults import workers
 
 from mondrian.cli import main
-from mondrian.data import AllenCahn
-from mondrian.data.generate import plan
 from mondrian.parallel.peers import PeersLost, check_restarts, naming_lost_peers
 from mondrian.training import Run
-from mondrian.training.settings import _wait_for
+from mondrian.training.settings import wait_for_files
 from mondrian.training.train import train_config
 from tests.training.test_kill import LONG, rows
 from tests.training.test_processes import free_port
@@ -104,6 +102,11 @@ def test_restarts_that_would_meet_the_dead_are_refused() -> None:
 
 
 def test_data_that_nobody_makes_are_not_waited_for(tmp_path: Path) -> None:
-    wanted = plan(AllenCahn(), seed=0, simulations={"train": 4}, points={"train": [(16, 16)]}, shard_size=2)
-    with pytest.raises(TimeoutError, match=r"0 of 2 files .* no new one for 0\.5 s .*the first process"):
-        _wait_for(tmp_path, wanted, 0.5)
+    (tmp_path / "a").touch()
+    files = [tmp_path / "a", tmp_path / "b"]
+    with pytest.raises(TimeoutError, match=r"1 of 2 files .* no new one for 0\.5 s .*the first process"):
+        wait_for_files(files, 0.5, tmp_path)
+    (tmp_path / "b").touch()
+    wait_for_files(files, 0.0, tmp_path)
+    with pytest.raises(TimeoutError, match="2 of 2 files"):
+        wait_for_files(files, 0.0, tmp_path, done=lambda: False)
