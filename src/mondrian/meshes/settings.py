@@ -20,7 +20,7 @@ from mondrian.points.model import PointSpec
 from mondrian.process import is_first
 from mondrian.spec import Spec
 from mondrian.surrogate import Scale
-from mondrian.training.fitting import check_channels
+from mondrian.training.fitting import check_channels, with_channels
 from mondrian.training.normalisation import Moments, entering, scale_of
 from mondrian.training.settings import number, spec_of, wait_for_files, whole, words_of
 
@@ -93,12 +93,8 @@ def fitted_spec(
 
 def _configured_model(config: DictConfig, train: Meshes) -> Any:
     """The model of a configuration with the channels of the data where it leaves them open."""
-    model = config.model.copy()
-    OmegaConf.set_struct(model, False)
-    for key, names in {"in_channels": train.in_names, "out_channels": train.out_names}.items():
-        if OmegaConf.is_missing(model, key):
-            model[key] = len(names)
     with torch.device("meta"):
+        model = with_channels(config.model, in_names=train.in_names, out_names=train.out_names)
         return instantiate(model, _convert_="all").spec
 
 

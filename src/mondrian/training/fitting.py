@@ -35,11 +35,7 @@ def surrogate_spec(config: DictConfig, model: ModelSpec, data: OperatorData, *, 
 
 def model_spec(config: DictConfig, data: OperatorData) -> ModelSpec:
     """The model of a configuration, fitted to the data where it leaves something open: channels, box, subdomains."""
-    model = config.model.copy()
-    OmegaConf.set_struct(model, False)
-    for key, names in {"in_channels": data.in_names, "out_channels": data.out_names}.items():
-        if OmegaConf.is_missing(model, key):
-            model[key] = len(names)
+    model = with_channels(config.model, in_names=data.in_names, out_names=data.out_names)
     grid = data.train.grid
     model.grid = {"_target_": "mondrian.Grid", "extent": grid.extent, "periodic": grid.periodic, "origin": grid.origin}
     if OmegaConf.is_missing(model, "subdomains") or ("subdomains" in model and model.subdomains is None):
@@ -47,6 +43,16 @@ def model_spec(config: DictConfig, data: OperatorData) -> ModelSpec:
     with torch.device("meta"):
         spec: ModelSpec = instantiate(model, _convert_="all").spec
     return spec
+
+
+def with_channels(model: DictConfig, *, in_names: Sequence[str], out_names: Sequence[str]) -> DictConfig:
+    """A copy of a model's settings with the channels of the data where they are left open."""
+    model = model.copy()
+    OmegaConf.set_struct(model, False)
+    for key, names in {"in_channels": in_names, "out_channels": out_names}.items():
+        if OmegaConf.is_missing(model, key):
+            model[key] = len(names)
+    return model
 
 
 def check_channels(model: ModelSpec, *, in_names: Sequence[str], out_names: Sequence[str]) -> None:

@@ -193,8 +193,11 @@ def _simulate(config: DictConfig, *, progress: bool) -> None:
             print(f"simulating {sum(wanted.simulations.values()):,} problems to {folder}; data.path=... takes others")
         generate(folder, wanted, progress=progress)
     files = [folder / path for path in wanted.files()]
-    done = lambda: (folder / FILE).exists() and not Manifest.load(folder).missing  # noqa: E731
-    wait_for_files(files, number(config, "trainer.timeout"), folder, done=done)
+
+    def recorded() -> bool:
+        return (folder / FILE).exists() and not Manifest.load(folder).missing
+
+    wait_for_files(files, number(config, "trainer.timeout"), folder, done=recorded)
 
 
 def wait_for_files(
