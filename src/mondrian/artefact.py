@@ -73,7 +73,7 @@ def from_pretrained(folder: str | Path, *, device: torch.device | str = "cpu") -
         if not isinstance(spec, ModelSpec):
             raise ValueError(f"a {type(spec).__name__} is no model")
         model = spec.build()
-    except (ValueError, TypeError, NotImplementedError) as error:
+    except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
         raise ValueError(f"{path} describes nothing that can be built: {str(error) or repr(error)}") from error
     try:
         model.load_state_dict(load(weights), assign=True)  # assigned, not copied: the dtype is that of the file

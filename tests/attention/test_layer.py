@@ -1,6 +1,7 @@
 """The attention layer: functions in, functions out."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from mondrian.quadrature import Cell
 
 pytestmark = pytest.mark.usefixtures("float64")
 OPERATOR = SeparableMixture(terms=4, skip=True)
-SQUARE = Lattice((4, 4), (False, False))
+SQUARE, TORUS = Lattice((4, 4), (False, False)), Lattice((4, 4), (True, True))
 
 
 def layer(spec=None, channels=8, lattice=SQUARE, **more):
@@ -31,8 +32,9 @@ def layer(spec=None, channels=8, lattice=SQUARE, **more):
 
 
 @pytest.mark.parametrize("rule", [Midpoint(), EndCorrected(terms=1)])
-def test_it_is_softmax_attention_with_the_inner_product_of_functions(rule):
-    built = layer()
+@pytest.mark.parametrize("spatial_heads", [(), (1, 1)])
+def test_it_is_softmax_attention_with_the_inner_product_of_functions(rule, spatial_heads):
+    built = layer(GlobalAttention(n_heads=2, spatial_heads=spatial_heads))
     cell = Cell.build((4, 3), rule)
     u = torch.randn(1, 16, 8, 12)
     q, k, v = built.project(u, cell)[0].chunk(3, dim=1)  # cell channel point
@@ -64,29 +66,33 @@ def test_refining_the_cells_converges_at_the_order_of_the_quadrature():
         assert math.log2(errors[1] / errors[2]) == pytest.approx(rule.order, abs=slack)
 
 
-def test_spatial_heads_of_one_part_are_channel_heads():
-    with_parts = layer(GlobalAttention(n_heads=2, spatial_heads=(1, 1)))
-    without = layer()
-    without.load_state_dict(with_parts.state_dict())
-    cell = Cell.build((4, 4), Midpoint())
-    u = torch.randn(2, 16, 8, 16)
-    torch.testing.assert_close(with_parts(u, cell, SQUARE), without(u, cell, SQUARE))
-
-
 @pytest.mark.parametrize("n_heads", [1, 2])
-def test_a_spatial_head_is_attention_between_one_part_of_each_cell(n_heads):
-    built = layer(GlobalAttention(n_heads=n_heads, spatial_heads=(2, 1)))
-    cell = Cell.build((4, 3), Midpoint())
-    u = torch.randn(1, 16, 8, 12)
-    q, k, v = (part.view(16, 8, 4, 3) for part in built.project(u, cell)[0].chunk(3, dim=1))
-    mixed = torch.zeros(16, 8, 4, 3)
+@pytest.mark.parametrize("rule", [Midpoint(), EndCorrected(terms=1)])
+@pytest.mark.parametrize("lattice", [SQUARE, TORUS], ids=["square", "torus"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        GlobalAttention(),
+        WindowedAttention(window=(2, 4), shift=(1, 2)),
+        NeighborhoodAttention(radius=1),
+        NeighborhoodAttention(radius=1, zero_far=True),
+    ],
+    ids=["global", "windowed", "neighbourhood", "zero rule"],
+)
+def test_a_spatial_head_is_attention_between_one_part_of_each_cell(n_heads, rule, lattice, pattern):
+    built = layer(replace(pattern, n_heads=n_heads, spatial_heads=(2, 1)), lattice=lattice)
+    cell, half = Cell.build((6, 3), rule), Cell.build((3, 3), rule)
+    u = torch.randn(1, 16, 8, 18)
+    q, k, v = (part.view(16, 8, 6, 3) for part in built.project(u, cell)[0].chunk(3, dim=1))
+    mixed, hidden = torch.zeros(16, 8, 6, 3), ~pattern.sees(lattice)
     for head in range(n_heads):
         channels = slice(8 // n_heads * head, 8 // n_heads * (head + 1))
-        for rows in (slice(0, 2), slice(2, 4)):
+        for rows in (slice(0, 3), slice(3, 6)):
             qi, kj, vj = (part[:, channels, rows] for part in (q, k, v))
-            score = torch.einsum("icxy,jcxy->ij", qi, kj) / 6 / math.sqrt(8 / n_heads)  # a mean over six points
+            score = torch.einsum("icxy,jcxy,xy->ij", qi, kj, half.weights.view(3, 3)) / math.sqrt(8 / n_heads)
+            score[hidden] = 0.0 if getattr(pattern, "zero_far", False) else -torch.inf
             mixed[:, channels, rows] = torch.einsum("ij,jcxy->icxy", score.softmax(dim=1), vj)
-    torch.testing.assert_close(built(u, cell, SQUARE), built.out(mixed.view(1, 16, 8, 12), cell))
+    torch.testing.assert_close(built(u, cell, lattice), built.out(mixed.view(1, 16, 8, 18), cell))
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -104,20 +110,22 @@ def test_splitting_into_heads_loses_nothing(dim):
         GlobalAttention(n_heads=2),
         WindowedAttention(n_heads=2, window=(2, 2), shift=(1, 1)),
         NeighborhoodAttention(n_heads=2, radius=1),
+        NeighborhoodAttention(n_heads=2, radius=1, zero_far=True),
         GlobalAttention(n_heads=2, spatial_heads=(2, 2)),
     ],
 )
+@pytest.mark.parametrize("lattice", [SQUARE, TORUS], ids=["square", "torus"])
 @pytest.mark.parametrize("positions", [(), (RelativeBias(),), (Rotary(),), (RelativeBias(hidden=5), Rotary(base=20.0))])
-def test_it_equals_its_plain_definition_with_gradients_to_every_parameter(spec, positions):
-    built = layer(spec, positions=positions)
+def test_it_equals_its_plain_definition_with_gradients_to_every_parameter(spec, positions, lattice):
+    built = layer(spec, positions=positions, lattice=lattice)
     cell = Cell.build((4, 4), Midpoint())
     u = torch.randn(2, 16, 8, 16)
-    fast = built(u, cell, SQUARE)
+    fast = built(u, cell, lattice)
     fast.square().sum().backward()
     slopes = {name: parameter.grad.clone() for name, parameter in built.named_parameters()}
     assert all(slope.abs().amax() > 0 for slope in slopes.values())
     use_definitions(built).zero_grad()
-    plain = built(u, cell, SQUARE)
+    plain = built(u, cell, lattice)
     torch.testing.assert_close(fast, plain, rtol=1e-10, atol=1e-10)
     plain.square().sum().backward()
     for name, parameter in built.named_parameters():

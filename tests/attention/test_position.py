@@ -77,7 +77,7 @@ def test_on_a_torus_the_relative_bias_goes_the_shorter_way_round():
 
 def scores(lattice: Lattice, rotary: Rotary, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     """Inner products of one function, put into every cell, with another."""
-    angles = rotary.angles(q.shape[0] // 2, lattice, dtype=q.dtype, device=q.device)
+    angles = rotary.angles(q.shape[0] // 2, lattice, q.device)
     q, k = (rotate(u.expand(1, lattice.size, 1, *u.shape), angles) for u in (q, k))
     return torch.einsum("bihcp,bjhcp->ij", q, k)
 
@@ -96,13 +96,42 @@ def test_rotated_scores_depend_on_the_offset_alone(lattice):
 
 
 def test_rotation_keeps_the_length_of_a_function():
-    angles = Rotary().angles(6, SQUARE, dtype=torch.float64, device=torch.device("cpu"))
+    angles = Rotary().angles(6, SQUARE, torch.device("cpu"))
     u = torch.randn(2, 24, 3, 12, 5)
     torch.testing.assert_close(rotate(u, angles).norm(dim=3), u.norm(dim=3))
 
 
 def test_rotary_needs_two_channels_an_axis():
     with pytest.raises(ValueError, match="Rotary needs 4 channels a head in 2 dimensions; got 2"):
-        Rotary().angles(1, SQUARE, dtype=torch.float64, device=torch.device("cpu"))
+        Rotary().angles(1, SQUARE, torch.device("cpu"))
     with pytest.raises(ValueError, match=r"base=1.0 must be larger than 1"):
         Rotary(base=1.0)
+
+
+def test_in_low_precision_a_rotation_still_knows_the_offset_alone_on_a_long_line():
+    line, u = Lattice((64,), (False,)), torch.randn(8, 1)
+    turned = rotate(u.expand(1, 64, 1, 8, 1).bfloat16(), Rotary(base=20.0).angles(4, line, u.device)).double()
+    scores = torch.einsum("cdp,edp->ce", turned[0, :, 0], turned[0, :, 0])
+    moved = scores[1:, 1:] - scores[:-1, :-1]
+    assert moved.abs().amax() < 0.02 * u.square().sum()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("lattice", [SQUARE, TORUS], ids=["square", "torus"])
+def test_every_position_stays_near_itself_in_lower_precision(dtype, lattice):
+    size = {torch.float32: 1e-5, torch.bfloat16: 0.03}[dtype]
+    cells = [Cell.build((4, 3), Midpoint(), dtype=kind) for kind in (torch.float64, dtype)]
+    v = torch.randn(1, lattice.size, 6, 12)
+    learned = LearnedPosition(degree=2, tile=(2, 3)).build(6, (2, 3))
+    network = RelativeBias().build(16, 3, 2)
+    offsets, reach = lattice.offsets(), lattice.reach
+    angles = Rotary().angles(3, lattice, v.device)
+    exact = (learned(v, cells[0], lattice), network(offsets, reach), rotate(v[:, :, None], angles))
+    low = (
+        learned.to(dtype)(v.to(dtype), cells[1], lattice),
+        network.to(dtype)(offsets, reach),
+        rotate(v[:, :, None].to(dtype), angles),
+    )
+    for one, other in zip(low, exact, strict=True):
+        assert one.dtype == dtype
+        assert (one.double() - other).abs().amax() < size * other.abs().amax()

@@ -1,5 +1,7 @@
 """The normalisations of a block and the scales of its branches, by what defines them."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 
@@ -8,11 +10,18 @@ from mondrian.decomposition import Lattice
 from mondrian.models.block import Block
 from mondrian.models.norm import NORMS
 from mondrian.models.transformer import TransformerSpec
-from mondrian.quadrature import Cell, Midpoint
+from mondrian.quadrature import Cell, EndCorrected, Midpoint
 from tests.models.cases import small
 
 LATTICE = Lattice((2, 3), (False, False))
 CELL = Cell.build((4, 4), Midpoint())
+
+
+@dataclass(frozen=True)
+class EqualWeights(Midpoint):
+    """The midpoint rule, without saying that it is one."""
+
+    equal_weights = False
 
 
 def functions(channels: int = 16) -> torch.Tensor:
@@ -25,7 +34,7 @@ def block(**settings) -> Block:
 
 @pytest.mark.parametrize(("kind", "axes"), [("cell", (3, 4)), ("point", (2,))])
 def test_a_normalised_function_has_mean_nought_and_variance_one(kind, axes):
-    v = NORMS[kind](16)(functions())
+    v = NORMS[kind](16)(functions(), CELL)
     v = v.unflatten(2, (8, 2)) if kind == "cell" else v
     torch.testing.assert_close(v.mean(dim=axes), torch.zeros(()).expand(v.mean(dim=axes).shape), atol=1e-5, rtol=0)
     torch.testing.assert_close(
@@ -33,21 +42,34 @@ def test_a_normalised_function_has_mean_nought_and_variance_one(kind, axes):
     )
 
 
+def test_a_cell_is_normalised_by_integrals_of_the_rule_that_the_model_has():
+    cell, v = Cell.build((4, 4), EndCorrected(terms=1)), functions()
+    groups = NORMS["cell"](16)(v, cell).unflatten(2, (8, 2))
+    mean, square = groups.mean(dim=3), groups.square().mean(dim=3)
+    torch.testing.assert_close((mean * cell.weights).sum(-1), torch.zeros(2, 6, 8), atol=1e-5, rtol=0)
+    torch.testing.assert_close((square * cell.weights).sum(-1), torch.ones(2, 6, 8), atol=1e-4, rtol=0)
+    as_midpoints = Cell.build((4, 4), EqualWeights())
+    norm = NORMS["cell"](16)
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    torch.testing.assert_close(norm(v, as_midpoints), norm(v, CELL), atol=1e-5, rtol=1e-5)
+
+
 def test_without_a_norm_the_functions_are_themselves():
     v = functions()
-    assert torch.equal(NORMS["none"](16)(v), v)
+    assert torch.equal(NORMS["none"](16)(v, CELL), v)
 
 
 @pytest.mark.parametrize("kind", ["cell", "point"])
 def test_the_branches_do_not_see_how_large_a_function_is(kind):
     norm, v = NORMS[kind](16), functions()
-    torch.testing.assert_close(norm(7 * v), norm(v), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(norm(7 * v, CELL), norm(v, CELL), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["point", "none"])
 def test_a_norm_at_each_point_does_not_know_how_many_points_there_are(kind):
     norm, v = NORMS[kind](16), functions()
-    torch.testing.assert_close(norm(v)[..., ::2], norm(v[..., ::2]))
+    torch.testing.assert_close(norm(v, CELL)[..., ::2], norm(v[..., ::2], CELL))
 
 
 def test_a_block_begins_as_the_identity_where_its_branches_begin_with_nought():

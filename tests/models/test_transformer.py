@@ -1,5 +1,6 @@
 """The transformer operator: symmetries, resolutions, domains, and what it refuses."""
 
+import copy
 import math
 
 import pytest
@@ -12,6 +13,7 @@ from mondrian import (
     LearnedPosition,
     NeighborhoodAttention,
     RelativeBias,
+    Rotary,
     TransformerSpec,
     WindowedAttention,
     nbr_no,
@@ -20,7 +22,9 @@ from mondrian import (
     vit_no,
 )
 from mondrian.operators import use_definitions
+from mondrian.operators.ridge_operator import RidgeOperator
 from tests.models.cases import ALL_KINDS, KINDS, OPERATOR, small, transposed
+from tests.operators.cases import SPECS
 
 pytestmark = pytest.mark.usefixtures("float64")
 every_kind = pytest.mark.parametrize("kind", ALL_KINDS)
@@ -38,6 +42,21 @@ def test_it_equals_the_model_made_of_plain_definitions(kind, stagger, dim, perio
     fast = model(x)
     assert fast.shape == (2, 3, *x.shape[2:])
     torch.testing.assert_close(fast, use_definitions(model)(x), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("operator", SPECS)
+def test_with_every_operator_it_equals_its_plain_twin_and_so_do_all_gradients(operator):
+    model = small("vit", operator=SPECS[operator], stagger=True, relative=True, n_layers=2, subdomains=(2, 3))
+    for module in model.modules():
+        if isinstance(module, RidgeOperator):
+            module.terms.tolerance = 1e-11
+    x = torch.randn(1, 2, 8, 12)
+    found = []
+    for twin in (model, use_definitions(copy.deepcopy(model))):
+        u = twin(x)
+        found.append([u, *torch.autograd.grad(u.sin().sum(), list(twin.parameters()))])
+    for fast, plain in zip(*found, strict=True):
+        torch.testing.assert_close(fast, plain, rtol=1e-8, atol=1e-8 * plain.abs().amax().item() + 1e-12)
 
 
 @every_kind
@@ -122,6 +141,42 @@ def test_refining_the_grid_converges_at_second_order(kind, stagger):
     assert errors[2] < 1e-3 * truth.norm()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rule_of_fourth_order_makes_a_model_of_fourth_order(kind):
+    model = small(kind, dim=1, relative=True, quadrature=EndCorrected(terms=1))
+    for module in model.modules():
+        if isinstance(module, RidgeOperator):
+            module.terms.tolerance = 1e-12
+
+    def values(n):
+        grid = Grid((1.0,), points=(4 * n,))
+        x = grid.coordinates(dtype=torch.float64)[0]
+        u = model(torch.stack([torch.sin(5 * x), torch.exp(x)])[None], grid)
+        return u.view(3, 4, n)[..., n // 6 :: n // 3]  # points that all of these grids have
+
+    truth = values(729)
+    errors = [(values(n) - truth).norm().item() for n in (9, 27, 81)]
+    assert math.log(errors[1] / errors[2], 3) == pytest.approx(4.0, abs=0.6)
+    assert errors[2] < 1e-6 * truth.norm()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_a_plane_the_function_itself_converges_at_second_order(kind):
+    model = small(kind, relative=True, subdomains=(2, 2))
+
+    def values(n):
+        grid = Grid((1.0, 1.5), points=(2 * n, 2 * n))
+        x, y = grid.coordinates(dtype=torch.float64)
+        u = model(torch.stack([torch.sin(3 * x + y), torch.exp(x * y)])[None], grid)
+        return u[..., n // 6 :: n // 3, n // 6 :: n // 3]
+
+    truth = values(81)
+    errors = [(values(n) - truth).norm().item() for n in (3, 9, 27)]
+    # the truth has an error too, a ninth of the last one's
+    assert math.log(errors[0] / errors[1], 3) == pytest.approx(2.0, abs=0.4)
+    assert math.log(errors[1] / errors[2], 3) == pytest.approx(2.0, abs=0.25)
+
+
 def test_staggered_odd_cells_converge_to_what_the_even_ones_do():
     model = small("vit", dim=1, stagger=True)
 
@@ -190,8 +245,9 @@ def test_the_same_seed_gives_the_same_model_and_output(kind):
 
 @every_kind
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_it_runs_in_lower_precision(kind, dtype):
-    model = small(kind)
+@pytest.mark.parametrize("positions", [(LearnedPosition(degree=1),), (RelativeBias(), Rotary())])
+def test_it_runs_in_lower_precision(kind, dtype, positions):
+    model = small(kind, positions=positions)
     x = torch.randn(1, 2, 8, 12)
     expected = model(x)
     low = model.to(dtype)(x.to(dtype))
@@ -263,11 +319,21 @@ def test_bad_input_is_named(x, message):
         small("vit")(x)
 
 
+def test_a_grid_with_other_points_than_the_input_is_refused():
+    with pytest.raises(ValueError, match=r"x has \(8, 12\) points; grid has \(8, 10\)"):
+        small("vit")(torch.randn(1, 2, 8, 12), Grid((1.0, 1.5), points=(8, 10)))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: vit_no(0, 1, subdomains=(2, 2)), "in_channels=0 must be at least 1"),
         (lambda: vit_no(1, 1, subdomains=(2, 2), n_layers=0), "n_layers=0 must be at least 1"),
+        (lambda: vit_no(1, 1, subdomains=(0, 4)), r"subdomains=\(0, 4\) must be at least 1 along each axis"),
+        (
+            lambda: vit_no(1, 1, subdomains=(4, 4), positions=(LearnedPosition(tile=(4,)),)),
+            r"tile=\(4,\) of a LearnedPosition needs 2 entries",
+        ),
         (lambda: vit_no(1, 1), "needed exactly one of the two"),
         (lambda: vit_no(1, 1, subdomains=(2,), subdomain_size=(0.5,)), "needed exactly one of the two"),
         (lambda: vit_no(1, 1, subdomains=(2, 2), grid=Grid((1.0,))), "grid has 1 axes; the subdomains have 2"),

@@ -248,7 +248,7 @@ def test_the_evaluation_is_chosen_by_the_number_of_points(name):
 
 @pytest.mark.parametrize("name", RIDGE)
 def test_second_derivatives_are_right(name):
-    cell = cell_of("2-D")
+    cell = Cell.build((2, 3), Midpoint())
     built = operator(SPECS[name], (2, 2))
     v = torch.randn(1, 2, 2, cell.size, requires_grad=True)
     for way in ways(built):

@@ -10,7 +10,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor
 
 from mondrian import SeparableMixture, TransformerOperator, vit_no
-from mondrian.operators.evaluation import weights_version
+from mondrian.operators.evaluation import Weights
 from mondrian.training.sharding import count_steps, own_part, shard
 
 
@@ -50,9 +50,9 @@ def test_counters_rise_with_each_step_and_only_then(model: TransformerOperator, 
     seen: dict[nn.Module, list[int]] = {}
 
     def note(operator: nn.Module, *_: object) -> None:
-        versions = weights_version(list(operator.parameters()))
-        assert versions is not None
-        seen.setdefault(operator, []).append(versions[0][2])
+        state = Weights.now(list(operator.parameters())).state
+        assert state is not None
+        seen.setdefault(operator, []).append(state[0][1])
 
     for operator in (model.lift.first, *(block.feed_forward.first for block in model.blocks)):
         operator.register_forward_pre_hook(note)

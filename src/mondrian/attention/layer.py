@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -56,11 +57,11 @@ class FunctionAttention(nn.Module):
     def forward(
         self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
     ) -> Float[Tensor, "batch cell channel point"]:
-        part = cell.split(self.parts) if math.prod(self.parts) > 1 else cell
+        part = cell.split(self.parts)
         q, k, v = self.project(u, cell, parts=3)
         scale = (u.shape[2] // self.spec.n_heads) ** -0.5
         if self.rotary is not None:
-            angles = self.rotary.angles(u.shape[2] // self.spec.n_heads // 2, lattice, dtype=u.dtype, device=u.device)
+            angles = self.rotary.angles(u.shape[2] // self.spec.n_heads // 2, lattice, u.device)
             q, k = (self._rotated(function, angles) for function in (q, k))
         place: Lattice | Strip
         place, (k, v) = lattice.look(self.spec, k, v) if isinstance(lattice, Slab) else (lattice, (k, v))
@@ -70,6 +71,8 @@ class FunctionAttention(nn.Module):
             scale /= part.size
         else:
             q = q * part.weights.repeat(q.shape[-1] // part.size)
+        if torch.compiler.is_compiling():  # as an argument it would be one graph for each resolution
+            q, scale = q * scale, 1.0
         attend = self.spec.definition if self.plain else self.spec.attend
         return self.out(self._merge(attend(q, k, v, place, self.bias, scale=scale), u, cell), cell)
 
@@ -78,8 +81,6 @@ class FunctionAttention(nn.Module):
 
     def _heads(self, u: Tensor, cell: Cell) -> Float[Tensor, "batch head cell feature"]:
         """Features of a head are `(channel, point)`; heads are `(channel part, part of the cell)`."""
-        if math.prod(self.parts) == 1:
-            return u.reshape(*u.shape[:2], self.spec.n_heads, -1).transpose(1, 2)
         dim, heads = len(self.parts), self.spec.n_heads
         pairs = [size for n, p in zip(cell.points, self.parts, strict=True) for size in (p, n // p)]
         split = u.reshape(*u.shape[:2], heads, -1, *pairs)
@@ -89,8 +90,6 @@ class FunctionAttention(nn.Module):
 
     def _merge(self, u: Tensor, like: Tensor, cell: Cell) -> Float[Tensor, "batch cell channel point"]:
         """The inverse of `_heads`."""
-        if math.prod(self.parts) == 1:
-            return u.transpose(1, 2).reshape(like.shape)
         dim, heads = len(self.parts), self.spec.n_heads
         inner = [n // p for n, p in zip(cell.points, self.parts, strict=True)]
         split = u.reshape(u.shape[0], heads, *self.parts, u.shape[2], -1, *inner)

@@ -82,7 +82,7 @@ class AttentionSpec(Spec):
         """The same by a full score matrix, what is not seen masked."""
         strip = Strip.of(lattice)
         self.check(strip.lattice)
-        score = scale * torch.einsum("bhif,bhjf->bhij", q, k)
+        score = torch.einsum("bhif,bhjf->bhij", scale * q, k)
         if bias is not None:
             score = score + bias(strip.offsets(q.device), strip.lattice.reach)
         return torch.softmax(self.hide(score, strip), dim=-1) @ v
@@ -250,7 +250,7 @@ class NeighborhoodAttention(AttentionSpec):
         if not self.zero_far or mask is None:
             return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
         # the far cells, all with weight exp(0), are all cells less the near ones
-        score = scale * (q @ k.mT) + mask
+        score = (scale * q) @ k.mT + mask
         top = score.amax(dim=-1, keepdim=True).clamp_min(0)
         near, far = torch.exp(score - top), torch.exp(-top)
         total = everywhere.sum(dim=-2, keepdim=True).repeat_interleave(len(q) // len(everywhere), dim=0)

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mondrian.decomposition import Lattice
-from mondrian.polynomials import legendre_basis, total_degree
+from mondrian.polynomials import total_degree
 from mondrian.quadrature import Cell
 from mondrian.spec import Spec
 from mondrian.strip import Rows
@@ -61,7 +61,7 @@ class PositionFunctions(nn.Module):
                 f"LearnedPosition has a function for each of {self.counts} subdomains, but there are {lattice.counts}; "
                 "for other numbers choose RelativeBias, Rotary, or LearnedPosition(tile=...)"
             )
-        functions = self.table @ legendre_basis(cell.coordinates, self.spec.degree + 1).mT
+        functions = self.table @ cell.basis(self.spec.degree + 1).mT
         if isinstance(lattice, Lattice) and lattice.counts == self.counts:
             return v + functions
         place = lattice.positions(v.device)
@@ -99,8 +99,8 @@ class OffsetBias(nn.Module):
         """The bias for a table of offsets of at most `reach`, evaluated once for each different offset."""
         axes = [torch.arange(-n, n + 1, device=offsets.device) for n in reach]
         different = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(reach))
-        scaled = different.sign() * torch.log2(1 + different.abs()) / 3
-        table = self.second(F.gelu(self.first(scaled.to(self.first.weight.dtype))))
+        different = different.to(self.first.weight.dtype)
+        table = self.second(F.gelu(self.first(different.sign() * torch.log2(1 + different.abs()) / 3)))
         index = torch.zeros_like(offsets[..., 0])
         for axis, n in enumerate(reach):
             index = index * (2 * n + 1) + offsets[..., axis] + n
@@ -122,10 +122,11 @@ class Rotary(Position):
         if not self.base > 1:
             raise ValueError(f"base={self.base} must be larger than 1")
 
-    def angles(
-        self, pairs: int, lattice: Lattice | Rows, *, dtype: torch.dtype, device: torch.device
-    ) -> Float[Tensor, "cell pair"]:
-        """The angle of each pair of channels in each cell; pairs that no axis claims do not turn."""
+    def angles(self, pairs: int, lattice: Lattice | Rows, device: torch.device) -> Float64[Tensor, "cell pair"]:
+        """The angle of each pair of channels in each cell; pairs that no axis claims do not turn.
+
+        In float64: they grow with the lattice, and only the place within a turn counts.
+        """
         dim = len(lattice.counts)
         each = pairs // dim
         if each == 0:
@@ -137,16 +138,16 @@ class Rotary(Position):
             frequencies = 2 * torch.pi / count * (1 + step) if ring else self.base ** (-step / each)
             columns.append(place[:, axis, None] * frequencies)
         angles = torch.cat(columns, dim=1)
-        return F.pad(angles, (0, pairs - dim * each)).to(dtype)
+        return F.pad(angles, (0, pairs - dim * each))
 
 
 def rotate(
-    u: Float[Tensor, "batch cell head channel point"], angles: Float[Tensor, "cell pair"]
+    u: Float[Tensor, "batch cell head channel point"], angles: Float64[Tensor, "cell pair"]
 ) -> Float[Tensor, "batch cell head channel point"]:
     """Turn channel `2j` towards channel `2j + 1` by the cell's angle `j`; a last odd channel stays."""
     pairs = angles.shape[1]
     turning, rest = u[..., : 2 * pairs, :], u[..., 2 * pairs :, :]
     even, odd = turning.unflatten(-2, (pairs, 2)).unbind(dim=-2)
-    cos, sin = angles.cos()[:, None, :, None], angles.sin()[:, None, :, None]
+    cos, sin = (part.to(u.dtype)[:, None, :, None] for part in (angles.cos(), angles.sin()))
     turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-2).flatten(-3, -2)
     return torch.cat([turned, rest], dim=-2)

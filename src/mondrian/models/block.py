@@ -45,8 +45,8 @@ class Block(nn.Module):
     def forward(
         self, v: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
     ) -> Float[Tensor, "batch cell channel point"]:
-        v = _added(v, self.attention(self.attention_norm(v), cell, lattice), self.attention_scale)
-        return _added(v, self.feed_forward(self.feed_forward_norm(v), cell), self.feed_forward_scale)
+        v = _added(v, self.attention(self.attention_norm(v, cell), cell, lattice), self.attention_scale)
+        return _added(v, self.feed_forward(self.feed_forward_norm(v, cell), cell), self.feed_forward_scale)
 
 
 def _scale(start: float | None, channels: int) -> nn.Parameter | None:

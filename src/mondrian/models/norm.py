@@ -5,27 +5,53 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from mondrian.quadrature import Cell
 
 GROUPS = 8
 
 
 class CellNorm(nn.GroupNorm):
-    """Group normalisation with statistics of each cell: over the channels of a group and the points of the cell."""
+    """Group normalisation with statistics of each cell: means over the channels of a group, integrals over it."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(math.gcd(GROUPS, channels), channels)
 
-    def forward(self, v: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch cell channel point"]:
-        return super().forward(v.flatten(0, 1)).view(v.shape)
+    def forward(  # type: ignore[override]  # a function is normalised on its cell
+        self, v: Float[Tensor, "batch cell channel point"], cell: Cell
+    ) -> Float[Tensor, "batch cell channel point"]:
+        if cell.quadrature.equal_weights:
+            return super().forward(v.flatten(0, 1)).view(v.shape)
+        groups = v.unflatten(2, (self.num_groups, -1))
+        weights = cell.weights / groups.shape[3]
+        centred = groups - (groups * weights).sum(dim=(3, 4), keepdim=True)
+        variance = (centred.square() * weights).sum(dim=(3, 4), keepdim=True)
+        normalised = (centred * torch.rsqrt(variance + self.eps)).view(v.shape)
+        return torch.addcmul(self.bias[:, None], self.weight[:, None], normalised)
 
 
 class PointNorm(nn.LayerNorm):
     """Layer normalisation over the channels at each point."""
 
-    def forward(self, v: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch cell channel point"]:
+    def forward(  # type: ignore[override]  # all norms are called alike
+        self, v: Float[Tensor, "batch cell channel point"], cell: Cell
+    ) -> Float[Tensor, "batch cell channel point"]:
         return super().forward(v.mT).mT
 
 
-NORMS: dict[str, Callable[[int], nn.Module]] = {"cell": CellNorm, "point": PointNorm, "none": lambda _: nn.Identity()}
+class NoNorm(nn.Module):
+    """The functions as they are."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+
+    def forward(
+        self, v: Float[Tensor, "batch cell channel point"], cell: Cell
+    ) -> Float[Tensor, "batch cell channel point"]:
+        return v
+
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {"cell": CellNorm, "point": PointNorm, "none": NoNorm}

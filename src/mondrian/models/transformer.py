@@ -59,6 +59,11 @@ class TransformerSpec(ModelSpec):
             raise ValueError(
                 f"subdomains={self.subdomains} and subdomain_size={self.subdomain_size}: needed exactly one of the two"
             )
+        if any(count < 1 for count in self.subdomains):
+            raise ValueError(f"subdomains={self.subdomains} must be at least 1 along each axis")
+        for position in self.positions:
+            if isinstance(position, LearnedPosition) and len(position.tile) not in (0, self.dim):
+                raise ValueError(f"tile={position.tile} of a LearnedPosition needs {self.dim} entries")
         if self.grid is not None and self.grid.dim != self.dim:
             raise ValueError(f"grid has {self.grid.dim} axes; the subdomains have {self.dim}")
         if self.norm not in NORMS:
@@ -186,7 +191,7 @@ class TransformerOperator(OperatorModel):
         slab: Subdomains | None = None,
     ) -> Float[Tensor, "batch out_channels *points"]:
         spec = self.spec
-        check_input(x, spec.in_channels, spec.dim)
+        check_input(x, spec.in_channels, spec.dim, grid)
         if slab is not None:
             return self._on(x, slab)
         box = (grid or spec.default_grid).with_points(tuple(x.shape[2:]))
@@ -217,11 +222,13 @@ class TransformerOperator(OperatorModel):
         return self.blocks(v, cell, decomposition)
 
 
-def check_input(x: Tensor, channels: int, dim: int) -> None:
-    """Refuse what is no batch of functions with the right channels."""
+def check_input(x: Tensor, channels: int, dim: int, grid: Grid | None) -> None:
+    """Refuse what is no batch of functions with the right channels on the points of the grid, where it has some."""
     if not x.is_floating_point():
         raise ValueError(f"x has dtype {x.dtype}; needed a floating-point tensor")
     if x.ndim != dim + 2 or x.shape[1] != channels:
         raise ValueError(f"x has shape {tuple(x.shape)}; needed (batch, {channels} channels, {dim} space axes)")
     if 0 in x.shape:
         raise ValueError(f"x has shape {tuple(x.shape)}; needed at least one sample and one point")
+    if grid is not None and grid.points and grid.points != tuple(x.shape[2:]):
+        raise ValueError(f"x has {tuple(x.shape[2:])} points; grid has {grid.points}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -27,8 +28,8 @@ class SeparationTerms:
     """How many terms a separation needs for the present weights, looked at again only when it can matter.
 
     Reading the weights waits for the device, so in training it is done once in `EVERY` calls, with a margin in
-    the tolerance that covers what the optimiser does in between; without gradients whenever a weight has changed.
-    A compiled graph takes the last answer; changing the mode, `model.train()` or `model.eval()`, asks anew.
+    the tolerance that covers what the optimiser does in between; otherwise whenever a weight has changed. A compiled
+    graph takes the last answer; changing the mode, `model.train()` or `model.eval()`, asks anew.
     """
 
     EVERY = 64
@@ -37,28 +38,33 @@ class SeparationTerms:
     def __init__(self, tolerance: float) -> None:
         self.tolerance = tolerance
         self.terms: int | None = None
-        self.key: Any = None
         self.calls = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Look at the weights when they are asked for next, whatever they are then."""
+        self.asked: tuple[float, bool] | None = None
+        self.weights: Weights | None = None
 
     def look(self, layer: nn.Linear) -> int | None:
         """The number of terms for the ridges of `layer`; None where too many would be needed."""
         if torch.compiler.is_compiling():
             return self.terms
-        training = torch.is_grad_enabled() and layer.weight.requires_grad
-        version = weights_version([layer.weight, layer.bias])
-        key = None if version is None else (version, self.tolerance, training)
-        asked_in_training = self.key is not None and self.key[1:] == (self.tolerance, True)
+        # a step of training may have passes without gradients
+        training = layer.training or (torch.is_grad_enabled() and layer.weight.requires_grad)
+        weights, asking = Weights.now([layer.weight, layer.bias]), (self.tolerance, training)
         self.calls += 1
-        if key is None or (key != self.key and not (training and asked_in_training and self.calls < self.EVERY)):
+        soon = training and self.calls < self.EVERY and weights.replaces(self.weights)
+        if asking != self.asked or not (soon or weights == self.weights):
             self.terms = terms_needed(Ridge.of(layer), self.tolerance * (self.MARGIN if training else 1.0))
-            self.key, self.calls = key, 0
+            self.weights, self.asked, self.calls = weights, asking, 0
         return self.terms
 
     def refresh(self, layer: nn.Linear) -> None:
         """Look at the weights now, as for training; at those that are sharded over processes when they are gathered."""
         if not layer.weight.is_meta and not _is_sharded(layer.weight):
             self.terms = terms_needed(Ridge.of(layer), self.tolerance * self.MARGIN)
-        self.key = None
+        self.forget()
 
 
 class KernelCache:
@@ -73,11 +79,12 @@ class KernelCache:
         self.value: Any = None
 
     def get(self, parameters: list[Tensor], cell: Cell, label: Any, make: Callable[[], T]) -> T:
-        """`make()`, or what it returned before for the same weights, points and label."""
-        version = None if torch.compiler.is_compiling() else weights_version(parameters)
-        if torch.is_grad_enabled() or version is None:
+        """`make()`, or what it returned before for the same weights, points, precision and label."""
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return make()
-        key = (version, label, cell, cell.weights.dtype, cell.weights.device)
+        place = cell.weights.device
+        cast = torch.get_autocast_dtype(place.type) if torch.is_autocast_enabled(place.type) else cell.weights.dtype
+        key = (Weights.now(parameters), label, cell, cell.weights.dtype, cast, place)
         if key != self.key:
             self.value, self.key = make(), key
         return self.value
@@ -94,8 +101,37 @@ def _is_sharded(weight: Tensor) -> bool:
     return hasattr(weight, "full_tensor")
 
 
-def weights_version(parameters: list[Tensor]) -> tuple[tuple[int, int, int], ...] | None:
-    """What changes whenever a weight is written to or replaced; None where the engine does not count."""
-    if any(parameter.is_inference() for parameter in parameters):
-        return None
-    return tuple((id(parameter), parameter.data_ptr(), parameter._version) for parameter in parameters)
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Tensors as they were at some moment, to tell whether they have been written to or replaced since.
+
+    They are kept alive, so that no other can take their place in memory meanwhile. What was written to through `.data`,
+    and by FSDP2 (`mondrian.training.sharding`), does not count.
+    """
+
+    tensors: tuple[Tensor, ...]
+    state: tuple[tuple[int, int], ...] | None  # address and number of writes; None where the engine does not count
+
+    @staticmethod
+    def now(tensors: Sequence[Tensor]) -> Weights:
+        counted = not any(tensor.is_inference() for tensor in tensors)
+        state = tuple((tensor.data_ptr(), tensor._version) for tensor in tensors) if counted else None
+        return Weights(tuple(tensors), state)
+
+    def replaces(self, earlier: Weights | None) -> bool:
+        """Whether these are the same tensors, with whatever in them."""
+        if earlier is None or self.state is None or len(self.tensors) != len(earlier.tensors):
+            return False
+        return all(tensor is other for tensor, other in zip(self.tensors, earlier.tensors, strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Weights) and self.replaces(other) and self.state == other.state
+
+    def __hash__(self) -> int:
+        return hash(self.state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Weights:
+        return Weights((), None)
+
+    def __reduce__(self) -> tuple[type[Weights], tuple[Any, ...]]:
+        return Weights, ((), None)

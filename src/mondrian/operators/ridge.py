@@ -102,7 +102,7 @@ def terms_needed(ridge: Ridge, tolerance: float, *, most: int = 24) -> int | Non
 
     The neglected coefficients of an expansion twice as long bound the error. None where `most` do not do.
     """
-    with torch.no_grad():
+    with torch.no_grad(), torch.device("cpu"):
         nodes, transform = chebyshev_transform(2 * most)
         a, b, c = (tensor.detach().double().cpu() for tensor in (ridge.a, ridge.b, ridge.c))
         s, t = _width(a)[:, None, None] * nodes[:, None], _width(b)[:, None, None] * nodes

@@ -19,7 +19,8 @@ def synthesise(
 ) -> Float[Tensor, "row channel_out point"]:
     r"""$u_{rox} = \sum_k c_{rok} P_k(x) + b_o + \sum_i S_{oi} v_{rix}$; $P_0 = 1$ carries the constant.
 
-    Without gradients the output is written once: with many points, basis and input are one matrix for each row.
+    Without gradients the output is written once. On a CPU, with many points, basis and input are one
+    matrix for each row.
     """
     if constant is not None:
         coefficients = coefficients + F.pad(constant[..., None], (0, coefficients.shape[-1] - 1))
@@ -31,7 +32,7 @@ def synthesise(
     if skip is None:
         torch.mm(coefficients.flatten(0, 1), basis.mT, out=u.view(-1, points))
         return u
-    if points < MANY:
+    if points < MANY or v.device.type != "cpu":
         torch.mm(coefficients.flatten(0, 1), basis.mT, out=u.view(-1, points))
         return u.baddbmm_(skip.expand(rows, -1, -1), v)
     functions = torch.cat([basis.mT, v[0]])  # the basis, and below it the input of one row after the other

@@ -56,7 +56,7 @@ class BaselineSpec(ModelSpec):
 
     def box(self, x: Tensor, grid: Grid | None) -> Grid:
         """The grid that the points of `x` lie on; refuses an input that is no batch of functions for this model."""
-        check_input(x, self.in_channels, self.dim)
+        check_input(x, self.in_channels, self.dim, grid)
         box = grid or self.default_grid
         if box.dim != self.dim:
             raise ValueError(f"grid has {box.dim} axes; the model has {self.dim}")

@@ -1,0 +1,146 @@
+"""What is kept between calls: the number of terms of a separation, and kernels."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch.func import functional_call
+
+from mondrian import LowRank, Mixture, SeparableMixture
+from mondrian.operators import Evaluation, stacked
+from mondrian.operators.evaluation import SeparationTerms, Weights
+from mondrian.operators.ridge import Ridge, terms_needed
+from mondrian.quadrature import Cell, Midpoint
+from tests.operators.cases import RIDGE, SPECS, cell_of, choose, operator, ways
+
+CELL = Cell.build((4, 4), Midpoint())
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """How often weights were read."""
+    calls = []
+
+    def counted(*args, **more):
+        calls.append(args)
+        return terms_needed(*args, **more)
+
+    monkeypatch.setattr("mondrian.operators.evaluation.terms_needed", counted)
+    return calls
+
+
+@pytest.mark.parametrize("spec", [Mixture(terms=3), SeparableMixture(terms=3, skip=True), LowRank(rank=2)])
+def test_a_kernel_kept_under_autocast_is_not_used_without_it(spec):
+    built = operator(spec, (4, 4)).eval()
+    v = torch.randn(1, 2, 4, CELL.size)
+    for way in ways(built):
+        choose(built, way, tolerance=1e-5)
+        with torch.no_grad():
+            exact = copy.deepcopy(built)(v, CELL)
+            for enabled in (True, False, True, False):
+                with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+                    u = built(v, CELL)
+                error = (u.float() - exact).abs().amax() / exact.abs().amax()
+                assert error < (0.05 if enabled else 1e-6), (way, enabled)
+
+
+@pytest.mark.parametrize("name", RIDGE)
+def test_other_weights_in_every_call_are_never_mistaken_for_each_other(name):
+    built = operator(SPECS[name]).eval()
+    v = torch.randn(1, 2, 4, CELL.size)
+    with torch.no_grad():
+        for way in ways(built):
+            choose(built, way, tolerance=1e-5)
+            for turn in range(8):  # new tensors, likely where those of the last turn were
+                weights = {key: (1 + 0.1 * turn) * value for key, value in built.named_parameters()}
+                u = functional_call(built, weights, (v, CELL))
+                other = copy.deepcopy(built)
+                other.load_state_dict(weights)
+                torch.testing.assert_close(u, other(v, CELL), rtol=1e-4, atol=1e-5)
+                del weights
+
+
+def test_weights_know_when_they_were_written_to_or_replaced():
+    first, second = torch.zeros(3), torch.zeros(3)
+    before = Weights.now([first])
+    assert before == Weights.now([first])
+    assert before != Weights.now([second])
+    first += 1
+    after = Weights.now([first])
+    assert before != after
+    assert after.replaces(before)
+    assert not Weights.now([second]).replaces(before)
+    assert copy.deepcopy(after) != after
+    assert pickle.loads(pickle.dumps(after)) != after
+    with torch.inference_mode():
+        uncounted = torch.zeros(3)
+    assert Weights.now([uncounted]) != Weights.now([uncounted])
+
+
+def test_a_training_with_passes_without_gradients_reads_the_weights_once_in_many_calls(asked):
+    built = Mixture(terms=3).build(4, 4)
+    optimiser = torch.optim.SGD(built.parameters(), lr=1e-3)
+    v = torch.randn(1, 2, 4, CELL.size)
+    asked.clear()
+    for _ in range(SeparationTerms.EVERY):
+        with torch.no_grad():
+            first = built(v, CELL)
+        built(first, CELL).square().mean().backward()
+        optimiser.step()
+    assert 2 <= len(asked) <= 4
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_weights_that_are_loaded_while_training_count_at_once(assign):
+    cell = Cell.build((32, 32), Midpoint())
+    gentle, steep = Mixture(terms=3, tolerance=1e-5).build(3, 3), Mixture(terms=3, tolerance=1e-5).build(3, 3)
+    with torch.no_grad():
+        steep.first.weight *= 2.5
+    v = torch.randn(1, 1, 3, cell.size)
+    gentle.evaluation = Evaluation.SEPARATED
+    gentle(v, cell)
+    few = gentle.terms.terms
+    gentle.load_state_dict(steep.state_dict(), assign=assign)
+    u = gentle(v, cell)
+    assert gentle.terms.terms > few
+    expected = steep.definition(v, cell)
+    assert (u - expected).abs().amax() < 1e-4 * expected.abs().amax()
+
+
+def test_in_use_the_weights_are_read_whenever_they_have_changed(asked):
+    built = Mixture(terms=3).build(4, 4).eval()
+    v = torch.randn(1, 2, 4, CELL.size)
+    asked.clear()
+    with torch.no_grad():
+        for _ in range(3):
+            built(v, CELL)
+        assert len(asked) == 1
+        built.first.weight *= 1.5
+        built(v, CELL)
+    assert len(asked) == 2
+
+
+def test_weights_on_the_cpu_are_read_there_whatever_the_default_device():
+    ridge = Ridge.of(Mixture(terms=3).build(4, 4).first)
+    with torch.device("meta"):
+        assert terms_needed(ridge, 1e-5) == terms_needed(ridge, 1e-5)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("name", RIDGE)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_stack_in_many_chunks_is_the_stack_in_one_and_so_are_its_gradients(name, parts, monkeypatch):
+    cell, built = cell_of("2-D"), operator(SPECS[name], (4, 6))
+    v = torch.randn(2, 5, 4, cell.size, requires_grad=True)
+    for way in (Evaluation.DENSE, Evaluation.COLLAPSED):
+        choose(built, way)
+        found = []
+        for numbers in (2**19, 1500, 1):  # all rows at once, some of them, one by one
+            monkeypatch.setattr(stacked, "CACHE", numbers)
+            outputs = built(v, cell, parts=parts) if parts > 1 else (built(v, cell),)
+            slope = sum((n + 1) * u.sin().sum() for n, u in enumerate(outputs))
+            found.append([*outputs, *torch.autograd.grad(slope, [v, *built.parameters()])])
+        for other in found[1:]:
+            for got, expected in zip(other, found[0], strict=True):
+                torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
