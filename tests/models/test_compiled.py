@@ -15,18 +15,26 @@ POSITIONS = (LearnedPosition(degree=2), RelativeBias(), Rotary())
 
 
 @pytest.mark.parametrize(
-    ("kind", "stagger", "points"), [("vit", False, 2), ("swin", True, 2), ("nbr", True, 3), ("unet", True, 2)]
+    ("kind", "points", "settings"),
+    [
+        ("vit", 2, {"spatial_heads": (2, 1)}),
+        ("swin", 2, {"stagger": True, "periodic": True}),
+        ("swin", 2, {}),  # on a box, where shifted windows need a mask
+        ("nbr", 3, {"stagger": True}),
+        ("nbr", 2, {"zero_far": True}),
+        ("unet", 2, {"stagger": True}),
+    ],
 )
-def test_it_compiles_as_one_graph_for_values_and_gradients(kind, stagger, points):
+def test_it_compiles_as_one_graph_for_values_and_gradients(kind, points, settings):
     torch.compiler.reset()
     blocks = 1 if kind == "unet" else 2  # of a stage, of which a U-Net has three
-    model = small(kind, stagger=stagger, positions=POSITIONS, periodic=kind == "swin", n_layers=blocks)
+    model = small(kind, positions=POSITIONS, n_layers=blocks, **settings)
     x = torch.randn(2, 2, 4 * points, 6 * points, requires_grad=True)
     expected = model(x)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")(x)
     torch.testing.assert_close(compiled, expected)
-    slope, true = (torch.autograd.grad(u.sin().sum(), x)[0] for u in (compiled, expected))
-    torch.testing.assert_close(slope, true)
+    slopes = [torch.autograd.grad(u.sin().sum(), [x, *model.parameters()]) for u in (compiled, expected)]
+    torch.testing.assert_close(*slopes, rtol=1e-6, atol=1e-8)
 
 
 def test_a_compiled_model_keeps_the_tolerance_of_its_separated_kernels_while_it_trains():

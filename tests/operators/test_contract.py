@@ -110,7 +110,9 @@ def test_no_parameter_is_without_a_gradient_where_the_points_can_see_it(name):
         built(torch.randn(2, 3, 4, cell.size), cell).square().sum().backward()
         for label, parameter in built.named_parameters():
             assert parameter.grad is not None, (way, label)
-            assert parameter.grad.abs().amax() > 0, (way, label)
+            # entry by entry; only the constant mode of a real function has no imaginary part
+            blind = 4 * 6 if name.startswith("spectral") and label == "weight" else 0
+            assert (parameter.grad == 0).sum() == blind, (way, label)
 
 
 @every_operator
