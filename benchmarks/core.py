@@ -115,10 +115,11 @@ def choice() -> str:
         for channels in ((width, 3 * width), (width, width), (2, width), (width, 1)):
             torch.manual_seed(0)
             v = torch.randn(32, 64, channels[0], 16, requires_grad=True)
-            chosen = spec.build(*channels).choose(2048, cell)
+            first = spec.build(*channels)
+            chosen = first.choose(2048, cell)
             cases: dict[str, Callable[[], Any]] = {}
             for way in Evaluation:
-                built = spec.build(*channels)
+                built = copy.deepcopy(first)
                 built.evaluation = None if way is chosen else way
 
                 def run(built: torch.nn.Module = built, v: torch.Tensor = v) -> None:
@@ -302,8 +303,8 @@ def comparison() -> str:
             "GFLOP/s",
             "of peak",
             "FNO parameters",
-            "samples/s",
-            "memory",
+            "FNO samples/s",
+            "FNO memory",
         ],
         rows,
     )

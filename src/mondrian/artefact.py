@@ -73,6 +73,8 @@ def from_pretrained(folder: str | Path, *, device: torch.device | str = "cpu") -
         if not isinstance(spec, ModelSpec):
             raise ValueError(f"a {type(spec).__name__} is no model")
         model = spec.build()
+    except torch.OutOfMemoryError:
+        raise
     except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
         raise ValueError(f"{path} describes nothing that can be built: {str(error) or repr(error)}") from error
     try:

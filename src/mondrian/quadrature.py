@@ -149,6 +149,8 @@ class Cell:
         """One of the equal boxes into which `parts` cuts the cell, as a cell of its own."""
         if len(parts) != len(self.points) or any(k < 1 or n % k for n, k in zip(self.points, parts, strict=True)):
             raise ValueError(f"parts={parts} must divide the {self.points} points of a cell")
+        if math.prod(parts) == 1:
+            return self
         inner = tuple(n // k for n, k in zip(self.points, parts, strict=True))
         return Cell.build(inner, self.quadrature, dtype=self.weights.dtype, device=self.weights.device)
 

@@ -55,6 +55,14 @@ def test_a_cell_is_normalised_by_integrals_of_the_rule_that_the_model_has():
     torch.testing.assert_close(norm(v, as_midpoints), norm(v, CELL), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_statistics_are_not_taken_in_low_precision(dtype):
+    cell = Cell.build((4, 4), EndCorrected(terms=1), dtype=dtype)
+    v = (400 * torch.randn(1, 6, 16, 16)).to(dtype)  # the squares are beyond float16
+    exact = NORMS["cell"](16)(v.float(), Cell.build((4, 4), EndCorrected(terms=1)))
+    assert (NORMS["cell"](16).to(dtype)(v, cell).float() - exact).abs().amax() < 0.02
+
+
 def test_without_a_norm_the_functions_are_themselves():
     v = functions()
     assert torch.equal(NORMS["none"](16)(v, CELL), v)

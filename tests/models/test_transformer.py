@@ -23,6 +23,7 @@ from mondrian import (
 )
 from mondrian.operators import use_definitions
 from mondrian.operators.ridge_operator import RidgeOperator
+from mondrian.prediction import Predictor
 from tests.models.cases import ALL_KINDS, KINDS, OPERATOR, small, transposed
 from tests.operators.cases import SPECS
 
@@ -322,6 +323,12 @@ def test_bad_input_is_named(x, message):
 def test_a_grid_with_other_points_than_the_input_is_refused():
     with pytest.raises(ValueError, match=r"x has \(8, 12\) points; grid has \(8, 10\)"):
         small("vit")(torch.randn(1, 2, 8, 12), Grid((1.0, 1.5), points=(8, 10)))
+
+
+def test_a_prediction_is_on_the_points_of_its_input_whatever_those_of_the_models_own_grid():
+    model = small("vit", grid=Grid((1.0, 1.5), points=(4, 6)))
+    x = torch.randn(1, 2, 8, 12)
+    assert torch.equal(Predictor(model)(x), model(x))
 
 
 @pytest.mark.parametrize(

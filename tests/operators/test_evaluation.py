@@ -123,24 +123,63 @@ def test_in_use_the_weights_are_read_whenever_they_have_changed(asked):
 
 def test_weights_on_the_cpu_are_read_there_whatever_the_default_device():
     ridge = Ridge.of(Mixture(terms=3).build(4, 4).first)
+    expected = terms_needed(ridge, 1e-5)
     with torch.device("meta"):
-        assert terms_needed(ridge, 1e-5) == terms_needed(ridge, 1e-5)
+        assert terms_needed(ridge, 1e-5) == expected
+
+
+@pytest.mark.parametrize("name", [*RIDGE, "low_rank"])
+def test_a_kernel_is_dropped_when_the_weights_are_cast_or_loaded(name):
+    built = operator(SPECS[name]).eval()
+    choose(built, None if name == "low_rank" else Evaluation.SEPARATED, tolerance=1e-5)
+    v = torch.randn(1, 2, 4, CELL.size)
+    for change in (lambda: built.double().float(), lambda: built.load_state_dict(built.state_dict())):
+        with torch.no_grad():
+            built(v, CELL)
+        assert built.cache.value is not None
+        change()
+        assert built.cache.value is None
+
+
+def test_nothing_is_kept_of_weights_whose_writes_are_not_counted():
+    with torch.inference_mode():
+        built = operator(Mixture(terms=3)).eval()
+    with torch.no_grad():
+        built(torch.randn(1, 2, 4, CELL.size), CELL)
+    assert built.cache.value is None
+
+
+def test_what_is_kept_does_not_keep_a_graph():
+    weight = torch.zeros(3, requires_grad=True)
+    assert all(tensor.grad_fn is None for tensor in Weights.now([weight, 2 * weight]).tensors)
 
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("name", RIDGE)
 @pytest.mark.parametrize("parts", [1, 2])
-def test_a_stack_in_many_chunks_is_the_stack_in_one_and_so_are_its_gradients(name, parts, monkeypatch):
+def test_a_stack_in_chunks_is_the_stack_in_one_and_so_are_its_gradients(name, parts, monkeypatch):
     cell, built = cell_of("2-D"), operator(SPECS[name], (4, 6))
     v = torch.randn(2, 5, 4, cell.size, requires_grad=True)
-    for way in (Evaluation.DENSE, Evaluation.COLLAPSED):
-        choose(built, way)
-        found = []
-        for numbers in (2**19, 1500, 1):  # all rows at once, some of them, one by one
-            monkeypatch.setattr(stacked, "CACHE", numbers)
-            outputs = built(v, cell, parts=parts) if parts > 1 else (built(v, cell),)
-            slope = sum((n + 1) * u.sin().sum() for n, u in enumerate(outputs))
-            found.append([*outputs, *torch.autograd.grad(slope, [v, *built.parameters()])])
-        for other in found[1:]:
-            for got, expected in zip(other, found[0], strict=True):
-                torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
+    choose(built, Evaluation.DENSE if name.startswith("separable") else Evaluation.COLLAPSED)
+    found, used = [], []
+    for rows in (10, 3, 1):
+
+        def chunks(v, kernels, rows=rows):
+            used.append(rows)
+            return [slice(start, start + rows) for start in range(0, len(v), rows)]
+
+        monkeypatch.setattr(stacked, "_chunks", chunks)
+        outputs = built(v, cell, parts=parts)
+        slope = sum((n + 1) * u.sin().sum() for n, u in enumerate(outputs))
+        found.append([*outputs, *torch.autograd.grad(slope, [v, *built.parameters()])])
+    assert used == [10, 10, 3, 3, 1, 1]  # forward and backward
+    for other in found[1:]:
+        for got, expected in zip(other, found[0], strict=True):
+            torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_chunks_hold_what_the_cache_of_each_thread_holds(monkeypatch):
+    v, kernels = torch.zeros(10, 4, 16), torch.zeros(2, 1, 16, 16)
+    monkeypatch.setattr(stacked, "CACHE", 3 * 4 * 16 * 3)  # three rows: two terms and the input itself
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert [(part.start, part.stop) for part in stacked._chunks(v, kernels)] == [(0, 3), (3, 6), (6, 9), (9, 12)]

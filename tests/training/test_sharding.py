@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from mondrian import SeparableMixture, TransformerOperator, vit_no
 from mondrian.operators.evaluation import Weights
+from mondrian.operators.ridge import Ridge, terms_needed
+from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.training.sharding import count_steps, own_part, shard
 
 
@@ -66,6 +68,38 @@ def test_counters_rise_with_each_step_and_only_then(model: TransformerOperator, 
     for versions in seen.values():
         first = versions[0]
         assert versions == [first, first, first + 1, first + 1, first + 2, first + 2]
+
+
+def test_the_weights_of_a_sharded_model_are_read_once_in_many_steps(
+    model: TransformerOperator, mesh: DeviceMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Ridge] = []
+
+    def counted(ridge: Ridge, tolerance: float) -> int | None:
+        read.append(ridge)
+        return terms_needed(ridge, tolerance)
+
+    shard(model, mesh)
+    optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
+    count_steps(model, optimiser)
+    operators = [module for module in model.modules() if isinstance(module, RidgeOperator)]
+    monkeypatch.setattr("mondrian.operators.evaluation.terms_needed", counted)
+    for _ in range(5):
+        model(torch.randn(2, 1, 8, 8)).square().mean().backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    assert len(read) == len(operators)
+
+
+def test_a_sharded_model_in_use_knows_weights_that_are_loaded(model: TransformerOperator, mesh: DeviceMesh) -> None:
+    other, x = copy.deepcopy(model), torch.randn(2, 1, 8, 8)
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight += 0.1 * torch.randn_like(weight)
+        shard(model.eval(), mesh)
+        model(x)
+        model.load_state_dict({name: distribute_tensor(value, mesh) for name, value in other.state_dict().items()})
+        assert torch.allclose(model(x), other.eval()(x), rtol=1e-12)
 
 
 def test_weights_of_several_kinds_are_refused(mesh: DeviceMesh) -> None:

@@ -1,7 +1,7 @@
 """Which subdomains attend to which: everywhere, inside windows, or within a radius.
 
 Each pattern gives `sees`, the plain statement of who looks at whom, and `attend`, which computes only that.
-Queries, keys and values are `(batch, head, cell, feature)`; scores are products over features, already scaled.
+Queries, keys and values are `(batch, head, cell, feature)`; scores are products over features, times a scale.
 In place of a lattice a pattern also takes a strip of it: some rows that look, and all rows that they see.
 """
 

@@ -39,6 +39,11 @@ class LearnedPosition(Position):
         if self.degree < 0 or any(n < 1 for n in self.tile):
             raise ValueError(f"degree={self.degree} must be at least 0 and tile={self.tile} positive")
 
+    def check(self, dim: int) -> None:
+        """Refuse a tile of another dimension."""
+        if len(self.tile) not in (0, dim):
+            raise ValueError(f"tile={self.tile} of a LearnedPosition needs {dim} entries")
+
     def build(self, channels: int, counts: tuple[int, ...]) -> PositionFunctions:
         return PositionFunctions(self, channels, counts)
 

@@ -15,7 +15,11 @@ GROUPS = 8
 
 
 class CellNorm(nn.GroupNorm):
-    """Group normalisation with statistics of each cell: means over the channels of a group, integrals over it."""
+    r"""Group normalisation with statistics of each cell: means over a group of channels, integrals over the cell.
+
+    $$v_c \mapsto \gamma_c (v_c - m_g) / \sqrt{s_g + \epsilon} + \beta_c, \qquad
+    m_g = \operatorname{mean}_{c \in g} \int v_c, \quad s_g = \operatorname{mean}_{c \in g} \int (v_c - m_g)^2$$
+    """
 
     def __init__(self, channels: int) -> None:
         super().__init__(math.gcd(GROUPS, channels), channels)
@@ -25,11 +29,12 @@ class CellNorm(nn.GroupNorm):
     ) -> Float[Tensor, "batch cell channel point"]:
         if cell.quadrature.equal_weights:
             return super().forward(v.flatten(0, 1)).view(v.shape)
-        groups = v.unflatten(2, (self.num_groups, -1))
-        weights = cell.weights / groups.shape[3]
+        wide = torch.promote_types(v.dtype, torch.float32)  # what statistics are taken in, as by the engine's own norm
+        groups = v.to(wide).unflatten(2, (self.num_groups, -1))
+        weights = Cell.build(cell.points, cell.quadrature, dtype=wide, device=v.device).weights / groups.shape[3]
         centred = groups - (groups * weights).sum(dim=(3, 4), keepdim=True)
         variance = (centred.square() * weights).sum(dim=(3, 4), keepdim=True)
-        normalised = (centred * torch.rsqrt(variance + self.eps)).view(v.shape)
+        normalised = (centred * torch.rsqrt(variance + self.eps)).view(v.shape).to(v.dtype)
         return torch.addcmul(self.bias[:, None], self.weight[:, None], normalised)
 
 

@@ -62,8 +62,8 @@ class TransformerSpec(ModelSpec):
         if any(count < 1 for count in self.subdomains):
             raise ValueError(f"subdomains={self.subdomains} must be at least 1 along each axis")
         for position in self.positions:
-            if isinstance(position, LearnedPosition) and len(position.tile) not in (0, self.dim):
-                raise ValueError(f"tile={position.tile} of a LearnedPosition needs {self.dim} entries")
+            if isinstance(position, LearnedPosition):
+                position.check(self.dim)
         if self.grid is not None and self.grid.dim != self.dim:
             raise ValueError(f"grid has {self.grid.dim} axes; the subdomains have {self.dim}")
         if self.norm not in NORMS:

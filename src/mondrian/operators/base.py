@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -68,11 +70,24 @@ class SubdomainOperator(nn.Module):
         return u if self.bias is None else u + self.bias[:, None]
 
     def train(self, mode: bool = True) -> SubdomainOperator:
-        """Switch between training and use; kernels kept from before are dropped."""
+        """Switch between training and use; what is kept from before is dropped."""
+        self.forget()
+        return super().train(mode)
+
+    def forget(self) -> None:
+        """Drop what is kept between calls, since weights may be others or lie elsewhere."""
         cache = getattr(self, "cache", None)
         if isinstance(cache, KernelCache):
             cache.clear()
-        return super().train(mode)
+
+    def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> SubdomainOperator:
+        super()._apply(change, recurse)
+        self.forget()
+        return self
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self.forget()
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, bias={self.bias is not None}"

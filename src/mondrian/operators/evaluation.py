@@ -82,9 +82,10 @@ class KernelCache:
         """`make()`, or what it returned before for the same weights, points, precision and label."""
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return make()
-        place = cell.weights.device
-        cast = torch.get_autocast_dtype(place.type) if torch.is_autocast_enabled(place.type) else cell.weights.dtype
-        key = (Weights.now(parameters), label, cell, cell.weights.dtype, cast, place)
+        weights, place = Weights.now(parameters), cell.weights.device
+        if weights.state is None:
+            return make()
+        key = (weights, label, cell, cell.weights.dtype, _autocast(place.type), place)
         if key != self.key:
             self.value, self.key = make(), key
         return self.value
@@ -96,6 +97,12 @@ class KernelCache:
         return KernelCache, ()
 
 
+def _autocast(device: str) -> torch.dtype | None:
+    """What products are cast to on a kind of device, if they are."""
+    active = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if active else None
+
+
 def _is_sharded(weight: Tensor) -> bool:
     """Whether a weight is a `DTensor`, of which this process has a part; the class takes a second to import."""
     return hasattr(weight, "full_tensor")
@@ -105,8 +112,8 @@ def _is_sharded(weight: Tensor) -> bool:
 class Weights:
     """Tensors as they were at some moment, to tell whether they have been written to or replaced since.
 
-    They are kept alive, so that no other can take their place in memory meanwhile. What was written to through `.data`,
-    and by FSDP2 (`mondrian.training.sharding`), does not count.
+    They are kept alive, so that no other can take their place meanwhile. Unseen is what is written through `.data`, as
+    `model.to()` does, and by FSDP2 (`mondrian.training.sharding`).
     """
 
     tensors: tuple[Tensor, ...]
@@ -116,7 +123,8 @@ class Weights:
     def now(tensors: Sequence[Tensor]) -> Weights:
         counted = not any(tensor.is_inference() for tensor in tensors)
         state = tuple((tensor.data_ptr(), tensor._version) for tensor in tensors) if counted else None
-        return Weights(tuple(tensors), state)
+        # without the graphs of those that were computed, which would be kept alive too
+        return Weights(tuple(tensor if tensor.is_leaf else tensor.detach() for tensor in tensors), state)
 
     def replaces(self, earlier: Weights | None) -> bool:
         """Whether these are the same tensors, with whatever in them."""

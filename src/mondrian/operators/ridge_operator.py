@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -90,10 +90,10 @@ class RidgeOperator(SubdomainOperator):
         return self.cache.get(list(self.parameters()), cell, label, make)
 
     def train(self, mode: bool = True) -> RidgeOperator:
-        self.terms.refresh(self.first)
         super().train(mode)
+        self.terms.refresh(self.first)
         return self
 
-    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        super()._load_from_state_dict(*args, **kwargs)
+    def forget(self) -> None:
+        super().forget()
         self.terms.forget()

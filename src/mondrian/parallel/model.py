@@ -9,7 +9,7 @@ from mondrian.artefact import OperatorModel
 from mondrian.attention import WindowedAttention
 from mondrian.decomposition import Decomposition
 from mondrian.grid import Grid
-from mondrian.models.transformer import TransformerOperator
+from mondrian.models.transformer import TransformerOperator, check_input
 from mondrian.models.unet import UNetOperator
 from mondrian.parallel.exchange import Processes, fetch
 from mondrian.parallel.partition import Partition
@@ -50,6 +50,7 @@ class SpreadModel:
     def __call__(
         self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
     ) -> Float[Tensor, "batch out_channel *space"]:
+        check_input(x, self.model.spec.in_channels, self.model.spec.dim, grid)
         whole = (grid or self.model.spec.default_grid).with_points(tuple(x.shape[2:]))
         points = self.points(whole)
         start, stop = points.owned(self.processes.rank)

@@ -75,7 +75,7 @@ class CentreAttention(AttentionSpec):
         *,
         scale: float = 1.0,
     ) -> Tensor:
-        score = scale * torch.einsum("bhif,bhjf->bhij", q, k)
+        score = torch.einsum("bhif,bhjf->bhij", scale * q, k)
         return torch.softmax(score + self._added(q, lattice, bias), dim=-1) @ v
 
     def seen(self, arrangement: Arrangement) -> Bool[Tensor, "sample row column"]:

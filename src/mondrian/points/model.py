@@ -57,6 +57,9 @@ class PointSpec(ModelSpec):
         if not self.reference or any(n < 1 for n in self.reference):
             raise ValueError(f"reference={self.reference} must hold numbers of at least 1, one an axis")
         self.partition.check(self.dim)
+        for position in self.positions:
+            if isinstance(position, LearnedPosition):
+                position.check(self.dim)
         if isinstance(self.partition, Boxes):
             self.attention.check(Lattice(self.partition.subdomains, (False,) * self.dim))
             return

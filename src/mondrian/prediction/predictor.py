@@ -40,7 +40,7 @@ class Predictor:
         spec: Any = model.spec
         self.model, self.applications = model, applications
         self.named = isinstance(model, Surrogate)
-        self.box: Grid = grid or spec.default_grid
+        self.box: Grid = grid or spec.default_grid.with_points(())  # whatever the points of the input
         self.out_grid = out_grid
         self.dim: int = spec.default_grid.dim
         if self.box.dim != self.dim:
