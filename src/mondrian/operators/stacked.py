@@ -77,13 +77,12 @@ class StackedMix(torch.autograd.Function):
             else:
                 to_constant[rows] = by_channel.view(len(matrix), -1, v.shape[2]).sum(dim=-1).mT
             to_stack = torch.empty_like(stack)
-            if len(back) < stack.shape[0] * stack.shape[1]:
-                to_stack[-1] = 0  # without a skip the matrix does not reach the input itself
+            reached = len(back) == stack.shape[0] * stack.shape[1]  # with a skip the matrix reaches the input itself
             torch.mm(back, by_channel, out=_used(to_stack, matrix))
             source, (*to_terms, to_source) = _sources(stack, kernels), _grouped(to_stack, kernels)
             to_kernels.view(-1, *kernels.shape[2:]).baddbmm_(source.mT, _grouped(to_stack[:-1], kernels).flatten(0, 1))
-            for to_term, kernel in zip(to_terms, kernels_back, strict=True):
-                to_source.baddbmm_(to_term, kernel)
+            for number, (to_term, kernel) in enumerate(zip(to_terms, kernels_back, strict=True)):
+                to_source.baddbmm_(to_term, kernel, beta=1 if reached or number else 0)
             to_v[rows] = to_stack[-1].transpose(0, 1)
         return to_v, to_kernels, to_matrix, to_constant, None
 
