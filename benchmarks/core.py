@@ -1,7 +1,7 @@
 """Speed and memory of operators and models, each against its plain definition in the same run.
 
-python -m benchmarks.core            everything (about fifteen minutes), stored in benchmarks/results/core.md
-python -m benchmarks.core models     one section: operators, choice, models, attention, table
+python -m benchmarks.core            everything (about half an hour), stored in benchmarks/results/core.md
+python -m benchmarks.core models     one section: operators, choice, models, attention, tiles, table
 
 On a busy machine set OMP_NUM_THREADS=1: a single thread is measured in processor time, which neighbours hardly change.
 """
@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from tqdm import tqdm
 
 import mondrian
@@ -26,6 +27,7 @@ from benchmarks.sections import run_sections
 from mondrian import Integral, LowRank, Mixture, SeparableMixture, nbr_no, swin_no
 from mondrian.attention import AttentionSpec, FunctionAttention
 from mondrian.attention.patterns import Bias
+from mondrian.attention.tiles import Groups, best_tile, mask_of, tiles
 from mondrian.decomposition import Lattice
 from mondrian.operators import Evaluation, OperatorSpec, use_definitions
 from mondrian.quadrature import Cell, Midpoint
@@ -228,6 +230,49 @@ def attention() -> str:
     return note + table(["", "full masked matrix", "library", "without attention", "ratio", "of attention alone"], rows)
 
 
+def explicit(q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None) -> Tensor:
+    """Attention by products and a softmax of their own, in place of the engine's fused kernel."""
+    score = q @ k.mT
+    return torch.softmax(score if attn_mask is None else score + attn_mask, dim=-1) @ v
+
+
+def tiled_run(groups: Groups, attend: Callable[..., Tensor], width: int, training: bool) -> Callable[[], None]:
+    """Attention of one layer with four heads, in these tiles."""
+    # as a layer has them: the features of all heads of a cell together in memory
+    shape = (1, len(groups.back), 4, 4 * width)
+    q, k, v = (torch.randn(shape, requires_grad=training).transpose(1, 2) for _ in range(3))
+
+    def run() -> None:
+        parts = ((q, groups.queries), (k, groups.keys), (v, groups.keys))
+        mask = mask_of(groups.seen, None, q)
+        y = groups.join(attend(*(groups.split(*part) for part in parts), attn_mask=mask))
+        if training:
+            torch.autograd.grad(y.sum(), (q, k, v))
+
+    return run
+
+
+def tiling() -> str:
+    """Attention to neighbours alone, in tiles of several sizes, by the fused kernel and by explicit products."""
+    lattice, radius = Lattice((32, 32), (False, False)), 2
+    sizes, rows = ((2, 4), (4, 4), (4, 8), (8, 8), (4, 16), (16, 16)), []
+    kinds = {"fused kernel": F.scaled_dot_product_attention, "explicit products": explicit}
+    for width, training in product((32, 64), (False, True)):
+        cases: dict[str, Callable[[], Any]] = {}
+        for tile, kind in product(sizes, kinds):
+            groups = tiles(lattice, radius, torch.device("cpu"), tile)
+            assert groups is not None
+            cases[f"{tile} {kind}"] = tiled_run(groups, kinds[kind], width, training)
+        time = interleaved(cases, rounds=9, seconds=20)
+        for kind in kinds:
+            task = "forward and backward" if training else "forward"
+            measured = (f"{time[f'{tile} {kind}'] * 1e3:.1f}" for tile in sizes)
+            rows.append([f"{width} channels, {task}, {kind}", *measured])
+    chosen = "x".join(map(str, best_tile(lattice, radius) or ()))
+    note = f"One layer on 32 x 32 subdomains of 4 x 4 points, radius 2, in ms; the library takes {chosen}, fused:\n\n"
+    return note + table(["tiles of", *("x".join(map(str, tile)) for tile in sizes)], rows)
+
+
 def fno_like(parameters: int) -> torch.nn.Module:
     """neuraloperator's FNO with about as many parameters."""
     from neuralop.models import FNO
@@ -310,7 +355,14 @@ def comparison() -> str:
     )
 
 
-SECTIONS = {"operators": operators, "choice": choice, "models": models, "attention": attention, "table": comparison}
+SECTIONS = {
+    "operators": operators,
+    "choice": choice,
+    "models": models,
+    "attention": attention,
+    "tiles": tiling,
+    "table": comparison,
+}
 
 
 HEADING = """# Speed and memory of the core

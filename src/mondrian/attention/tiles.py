@@ -86,10 +86,15 @@ def windows(lattice: Lattice | Strip, window: tuple[int, ...], shift: tuple[int,
 
 
 @constant
-def tiles(lattice: Lattice | Strip, radius: int, device: torch.device) -> Groups | None:
-    """Tiles of cells that look at all cells within `radius`; None where the full score matrix is no more work."""
+def tiles(
+    lattice: Lattice | Strip, radius: int, device: torch.device, tile: tuple[int, ...] | None = None
+) -> Groups | None:
+    """Tiles of cells that look at all cells within `radius`; None where the full score matrix is no more work.
+
+    `tile` is how many cells they have along each axis, if it is not to be chosen by the work.
+    """
     strip = Strip.of(lattice)
-    tile = best_tile(strip, radius)
+    tile = tile or best_tile(strip, radius)
     if tile is None:
         return None
     lattice = strip.lattice
