@@ -69,8 +69,8 @@ def test_weights_know_when_they_were_written_to_or_replaced():
     first += 1
     after = Weights.now([first])
     assert before != after
-    assert after.replaces(before)
-    assert not Weights.now([second]).replaces(before)
+    assert after.same_tensors_as(before)
+    assert not Weights.now([second]).same_tensors_as(before)
     assert copy.deepcopy(after) != after
     assert pickle.loads(pickle.dumps(after)) != after
     with torch.inference_mode():

@@ -54,7 +54,7 @@ class SeparationTerms:
         training = layer.training or (torch.is_grad_enabled() and layer.weight.requires_grad)
         weights, asking = Weights.now([layer.weight, layer.bias]), (self.tolerance, training)
         self.calls += 1
-        soon = training and self.calls < self.EVERY and weights.replaces(self.weights)
+        soon = training and self.calls < self.EVERY and weights.same_tensors_as(self.weights)
         if asking != self.asked or not (soon or weights == self.weights):
             self.terms = terms_needed(Ridge.of(layer), self.tolerance * (self.MARGIN if training else 1.0))
             self.weights, self.asked, self.calls = weights, asking, 0
@@ -126,14 +126,14 @@ class Weights:
         # without the graphs of those that were computed, which would be kept alive too
         return Weights(tuple(tensor if tensor.is_leaf else tensor.detach() for tensor in tensors), state)
 
-    def replaces(self, earlier: Weights | None) -> bool:
+    def same_tensors_as(self, earlier: Weights | None) -> bool:
         """Whether these are the same tensors, with whatever in them."""
         if earlier is None or self.state is None or len(self.tensors) != len(earlier.tensors):
             return False
         return all(tensor is other for tensor, other in zip(self.tensors, earlier.tensors, strict=True))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Weights) and self.replaces(other) and self.state == other.state
+        return isinstance(other, Weights) and self.same_tensors_as(other) and self.state == other.state
 
     def __hash__(self) -> int:
         return hash(self.state)
