@@ -34,7 +34,7 @@ def test_each_cell_sees_in_its_group_what_its_pattern_says_and_every_cell_once(p
     if groups is None:
         return
     count, inner = groups.queries.shape
-    seen = torch.ones(count, inner, groups.keys.shape[1]).bool() if groups.seen is None else groups.seen
+    seen = torch.ones(count, inner, groups.keys.shape[1]).bool() if groups.hidden is None else groups.hidden == 0
     for cell, place_in_groups in enumerate(groups.back.tolist()):
         group, query = divmod(place_in_groups, inner)
         found = groups.keys[group][seen[group, query]]

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from mondrian.attention.tiles import mask_of, tiles, windows
+from mondrian.attention.tiles import hide, mask_of, tiles, windows
 from mondrian.decomposition import Lattice
 from mondrian.operators.base import OperatorSpec
 from mondrian.spec import Spec
@@ -180,7 +180,7 @@ class WindowedAttention(AttentionSpec):
         self.check(strip.lattice)
         groups = windows(strip, self.window, self.shift, q.device)
         values = None if bias is None else bias(groups.offsets, tuple(w - 1 for w in self.window))
-        mask = mask_of(groups.seen, values, q)
+        mask = mask_of(groups.hidden, values, q)
         qw, kw, vw = (
             groups.split(part, cells) for part, cells in ((q, groups.queries), (k, groups.keys), (v, groups.keys))
         )
@@ -238,11 +238,11 @@ class NeighborhoodAttention(AttentionSpec):
         values = None if bias is None else bias(offsets.clamp(-self.radius, self.radius), reach)
         if groups is None:  # the halo would reach everything: nothing to save
             near = offsets.abs().amax(dim=-1) <= self.radius
-            return self._softmax(q, k, v, mask_of(near[None], values, q), v, scale)
+            return self._softmax(q, k, v, mask_of(hide(near[None]), values, q), v, scale)
         queries, keys, near = (
             groups.split(part, cells) for part, cells in ((q, groups.queries), (k, groups.keys), (v, groups.keys))
         )
-        return groups.join(self._softmax(queries, keys, near, mask_of(groups.seen, values, q), v, scale))
+        return groups.join(self._softmax(queries, keys, near, mask_of(groups.hidden, values, q), v, scale))
 
     def _softmax(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, everywhere: Tensor, scale: float

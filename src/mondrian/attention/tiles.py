@@ -1,7 +1,7 @@
 """Cells in groups that attend by themselves: windows, and tiles that look at a halo around them.
 
-Groups are folded into the batch axis, `(batch group, head, cell, feature)`. A cell's features stay together in memory,
-so that a group is a copy of whole rows and nothing is copied again for the heads.
+Groups are folded into the batch axis, `(batch group, head, cell, feature)`. A cell's features stay together in memory:
+of all samples they are the rows of one matrix, a group is a copy of some, and nothing is copied again for the heads.
 """
 
 from __future__ import annotations
@@ -28,26 +28,30 @@ class Groups:
     """Which cells look from each group, which are looked at, and how they lie to each other.
 
     Groups at an end of the lattice may hold places that no cell has: `queries` and `keys` name some cell there, which
-    `seen` hides from the cells that exist; `back` does not return to it. `seen` is None where all see all.
+    is hidden from the cells that exist; `back` does not return to it. `hidden` is minus infinity where a query does not
+    see a key and nought elsewhere, or None where all see all.
     """
 
     queries: Int[Tensor, "group query"]
     keys: Int[Tensor, "group key"]
     back: Int[Tensor, " cell"]
     offsets: Int[Tensor, "query key axis"]
-    seen: Bool[Tensor, "group query key"] | None
+    hidden: Float[Tensor, "group query key"] | None
 
     def split(
         self, u: Shaped[Tensor, "batch head cell feature"], cells: Int[Tensor, "group inner"]
     ) -> Shaped[Tensor, "batch_group head inner feature"]:
         """The functions on `cells`, which are `queries` or `keys`."""
-        rows = u.transpose(1, 2).index_select(1, cells.flatten())
-        return rows.unflatten(1, cells.shape).flatten(0, 1).transpose(1, 2)
+        batch, heads, size, features = u.shape
+        rows = _rows(u).index_select(0, _in_all(cells, batch, size))
+        return rows.view(batch * len(cells), -1, heads, features).transpose(1, 2)
 
     def join(self, u: Shaped[Tensor, "batch_group head query feature"]) -> Shaped[Tensor, "batch head cell feature"]:
         """From the queries of the groups back to the cells."""
-        rows = u.transpose(1, 2).reshape(len(u) // len(self.queries), -1, u.shape[1], u.shape[3])
-        return rows.index_select(1, self.back).transpose(1, 2)
+        _, heads, _, features = u.shape
+        batch = len(u) // len(self.queries)
+        rows = _rows(u).index_select(0, _in_all(self.back, batch, self.queries.numel()))
+        return rows.view(batch, -1, heads, features).transpose(1, 2)
 
 
 @constant
@@ -72,7 +76,7 @@ def windows(lattice: Lattice | Strip, window: tuple[int, ...], shift: tuple[int,
     whole = all(
         count % w == 0 and (ring or s == 0) for count, w, s, ring in zip(counts, window, starts, rings, strict=True)
     )
-    seen = None if whole else part[:, :, None] == part[:, None, :]
+    hidden = None if whole else hide(part[:, :, None] == part[:, None, :])
     offsets = Lattice(window, (False,) * len(window)).offsets(device)
     for axis, (count, ring) in enumerate(zip(lattice.counts, lattice.periodic, strict=True)):
         if ring:  # a window as long as the ring: the shorter way round
@@ -82,7 +86,7 @@ def windows(lattice: Lattice | Strip, window: tuple[int, ...], shift: tuple[int,
     looking = [row.clamp(0, strip.queries.number - 1), *places[1:]]
     queries = _together(looking, (strip.queries.number, *counts[1:]))
     missing = missing | (_together([elsewhere.long(), *map(torch.zeros_like, places[1:])], (2,) * len(window)) > 0)
-    return Groups(queries, cells, _inverse(queries, missing, strip.queries.size), offsets, seen)
+    return Groups(queries, cells, _inverse(queries, missing, strip.queries.size), offsets, hidden)
 
 
 @constant
@@ -122,19 +126,35 @@ def tiles(
     # a query beyond the domain may look at anything: it is cut off afterwards, and must not be nan
     seen = seen | ~seen.any(dim=-1, keepdim=True)
     back = _inverse(queries, _together(beyond, (2,) * dim) > 0, strip.queries.size)
-    return Groups(queries, keys, back, offsets, seen)
+    return Groups(queries, keys, back, offsets, hide(seen))
+
+
+def hide(seen: Bool[Tensor, "*places"]) -> Float[Tensor, "*places"]:
+    """Added to scores: minus infinity where nothing is seen."""
+    return torch.where(seen, 0.0, -torch.inf)
 
 
 def mask_of(
-    seen: Bool[Tensor, "group query key"] | None,
-    values: Float[Tensor, "head query key"] | None,
+    hidden: Float[Tensor, "group query key"] | None,
+    bias: Float[Tensor, "head query key"] | None,
     q: Shaped[Tensor, "batch head cell feature"],
 ) -> Float[Tensor, "#batch_group #head query key"] | None:
-    """What is added to the scores of all groups of all samples: a bias, and minus infinity where nothing is seen."""
-    if seen is None:
-        return None if values is None else values[None].to(q.dtype)
-    shown = torch.zeros((), device=q.device) if values is None else values
-    return torch.where(seen[:, None], shown, -torch.inf).to(q.dtype).repeat(len(q), 1, 1, 1)
+    """What is added to the scores of all groups of all samples."""
+    if hidden is None:
+        return None if bias is None else bias[None].to(q.dtype)
+    mask = hidden[:, None] if bias is None else hidden[:, None] + bias
+    return mask.to(q.dtype).repeat(len(q), 1, 1, 1) if len(q) > 1 else mask.to(q.dtype)
+
+
+def _rows(u: Shaped[Tensor, "batch head cell feature"]) -> Shaped[Tensor, "row head_feature"]:
+    """The features of each cell of each sample: no copy where they are together in memory."""
+    return u.transpose(1, 2).flatten(2).flatten(0, 1)
+
+
+def _in_all(cells: Int[Tensor, "*place"], batch: int, size: int) -> Int[Tensor, " row"]:
+    """The rows of these cells in every sample, each of which has `size` rows."""
+    first = size * torch.arange(batch, device=cells.device)
+    return (first[:, None] + cells.flatten()).flatten()
 
 
 def _together(axes: Sequence[Int[Tensor, "_group _inner"]], sizes: Sequence[int]) -> Int[Tensor, "group inner"]:
