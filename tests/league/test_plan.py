@@ -134,3 +134,15 @@ def test_every_league_of_ours_can_be_read(problem: str, scale: str, part: str) -
 def test_every_recipe_of_a_problem_may_take_part(problem: str) -> None:
     entrants = [Entrant.named(problem, name) for name in known_names(problem)]
     assert len({entrant.label for entrant in entrants}) == len(entrants) > 20
+
+
+def test_a_trial_of_a_learning_rate_is_validated_less_often_than_a_curve_is_drawn(plan: Plan) -> None:
+    fno = plan.league.entrants[0]
+    trials = plan.tuning(fno)
+    for job in trials:
+        end(job, job.rate)
+    found = [plan.words(job) for job in (trials[0], plan.trainings(fno)[TIME])]
+    assert [word for words in found for word in words if word.startswith("validate_every")] == [
+        "validate_every=3",  # 10 steps
+        "validate_every=38",  # 600 steps
+    ]

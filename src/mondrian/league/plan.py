@@ -20,6 +20,7 @@ from mondrian.run import Run
 
 OUTCOME = "outcome.json"
 VALIDATIONS = 16  # in each training: the points of its learning curve
+TRIALS = 4  # validations in the trial of a learning rate, of which the best counts
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class Plan:
 
     def words(self, job: Job) -> list[str]:
         """What `mondrian train` is told."""
-        every = max(1, math.ceil(job.steps / VALIDATIONS))
+        every = max(1, math.ceil(job.steps / (TRIALS if job.budget == TUNING else VALIDATIONS)))
         warmup = self.league.config.warmup
         return [
             *self.league.words(job.entrant),
