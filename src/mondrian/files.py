@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+_INFINITE = {math.inf: "\0infinity", -math.inf: "\0minus infinity"}
 
 
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
@@ -28,8 +32,25 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Put `content` at `path` as JSON, all of it or none."""
-    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())
+    """Put `content` at `path` as JSON, all of it or none.
+
+    It is valid everywhere: what is not a number is `null`, and infinity `1e999`, which every reader takes for it.
+    """
+    text = json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
+    for value, mark in _INFINITE.items():
+        text = text.replace(json.dumps(mark), "1e999" if value > 0 else "-1e999")
+    write_atomically(path, text.encode())
+
+
+def _finite(value: Any) -> Any:
+    """JSON values with `None` for NaN and a mark for infinity."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):  # nan is in no dictionary
+        return _INFINITE.get(value)
+    return value
 
 
 def remove_partial(path: Path) -> None:

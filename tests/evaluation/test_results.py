@@ -178,7 +178,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_results(
             raise OSError(28, f"cannot write {path}: No space left on device")
         write_atomically(path, content)
 
-    monkeypatch.setattr("mondrian.evaluation.results.write_atomically", full)
+    monkeypatch.setattr("mondrian.files.write_atomically", full)
     with pytest.raises(OSError, match=r"metrics\.json: No space left"):
         evaluate(surrogate(), splits, name="new").save(tmp_path)
     assert Evaluation.load(tmp_path).run == "old"

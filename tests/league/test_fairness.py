@@ -6,10 +6,12 @@ from collections.abc import Callable
 import pytest
 import torch
 from hydra.utils import instantiate
+from omegaconf import OmegaConf
 
 from mondrian.league.results import Score
 from mondrian.league.settings import read
 from mondrian.league.speeds import clock_of, step_seconds
+from mondrian.statistics import Summary
 from mondrian.training.settings import configure
 
 
@@ -55,8 +57,29 @@ def test_measuring_leaves_the_threads_as_they_were() -> None:
 
 
 def test_a_score_of_several_seeds_has_mean_and_deviation() -> None:
-    score = Score.of([0.01, 0.02, 0.03])
+    score = Score.of([Summary(mean, mean - 0.005, mean + 0.004, 8) for mean in (0.01, 0.02, 0.03)])
     assert (score.mean, score.deviation, score.seeds) == (pytest.approx(0.02), pytest.approx(0.01), 3)
+    assert (score.low, score.high) == (0.005, 0.014)  # of the first
     assert str(score) == "0.0200 ± 0.0100"
-    assert str(Score.of([12.345])) == "12.3"
-    assert str(Score.of([float("inf")])) == "inf"
+    assert str(Score.of([Summary(12.345, 1.0, 20.0, 3)])) == "12.3"
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
+def test_a_seed_that_did_not_stay_finite_shows_and_stops_nothing(bad: float) -> None:
+    score = Score.of([Summary(1.0, 0.9, 1.1, 8), Summary(bad, bad, bad, 8)])
+    assert (str(score), score.deviation) == (str(bad), None)
+
+
+@pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])
+def test_under_one_attention_the_operators_differ_in_nothing_else(problem: str) -> None:
+    league = read([problem, "part=ablation"])
+    settings: dict[str, set[str]] = {}
+    for entrant in league.entrants:
+        config = configure(league.words(entrant))
+        model = OmegaConf.to_container(config.model, resolve=True)
+        assert isinstance(model, dict)
+        kept = {key: model[key] for key in sorted(model) if "operator" not in str(key) and key != "hidden_channels"}
+        rest = {key: config[key] for key in ("loss", "normalise", "augment", "unroll", "noise", "batch_size")}
+        optimizer = {key: value for key, value in config.optimizer.items() if key != "lr"}
+        settings.setdefault(entrant.name.partition("_")[0], set()).add(f"{kept} {rest} {optimizer}")
+    assert {family: len(found) for family, found in settings.items()} == {"vit": 1, "swin": 1}, settings

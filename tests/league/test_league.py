@@ -2,8 +2,10 @@
 
 import csv
 import fcntl
+import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import pytest
 
 from mondrian.cli import main
 from mondrian.league.plan import OUTCOME, Plan
-from mondrian.league.runner import LOCK, run
+from mondrian.league.runner import LOCK, Bar, Running, run
 from mondrian.league.settings import read
 from mondrian.run import Run
 
@@ -59,8 +61,13 @@ def test_the_table_has_both_budgets_and_the_seeds(folder: Path) -> None:
         assert row["samples"] == pytest.approx(seen, abs=2)  # batches of four
         assert {"mae 32x32", "mae 64x64", "mae 128x128", "native mae 32x32", "native mae 64x64"} < set(row["scores"])
         assert row["scores"]["native mae 32x32"]["mean"] != row["scores"]["mae 32x32"]["mean"]  # other solutions
-    assert results["versions"]["torch"].startswith("2.")
+        assert row["versions"]["torch"].startswith("2.")
+        assert len(row["versions"]["source"]) == 12
+        assert row["curve"]["samples"][-1] == row["samples"]
+        assert len(row["curve"]["mae"]) > 1
     assert results["command"].startswith("mondrian league allen_cahn scale=smoke")
+    assert results["hours"] > 0
+    assert results["diverged"] == []
 
 
 def test_markdown_csv_and_figures_say_the_same(folder: Path) -> None:
@@ -76,6 +83,74 @@ def test_markdown_csv_and_figures_say_the_same(folder: Path) -> None:
             assert (part / f"{name}_{budget}.png").read_bytes().startswith(b"\x89PNG")
             assert f"![{name}_{budget}]({name}_{budget}.png)" in text
     assert "Not there yet" not in text
+    assert "are to come" not in text
+
+
+def test_other_settings_in_the_same_folder_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (folder / "main" / "results.json").read_bytes()
+    assert main(["league", *WORDS, f"folder={folder}", "samples=64", "jobs=0"]) != 0
+    assert "max_steps was 8 when" in capsys.readouterr().err
+    assert (folder / "main" / "results.json").read_bytes() == before
+
+
+def test_what_diverged_is_said_and_what_is_missing_too(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "league")
+    words = [*WORDS, f"folder={tmp_path / 'league'}", "jobs=0"]
+    part = tmp_path / "league" / "main"
+    (lost,) = part.glob("fno/samples*/outcome.json")
+    lost.write_text('{"state": "diverged", "message": "the loss is nan at step 3"}')
+    (missing,) = part.glob("vit_sepmo_staggered/samples*/outcome.json")
+    missing.unlink()
+    assert main(["league", *words]) == 0
+    text = (part / "results.md").read_text()
+    assert "- FNO, samples, learning rate 0.002, seed 0: the loss is nan at step 3" in text
+    assert "The same samples" not in text
+    assert "The same time" in text
+    results = json.loads((part / "results.json").read_text())
+    assert [(lost["name"], lost["budget"]) for lost in results["diverged"]] == [("fno", "samples")]
+
+
+@pytest.fixture(scope="module")
+def rolled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A league of Navier-Stokes, one of whose entrants cannot train: more applications than there are frames."""
+    folder = tmp_path_factory.mktemp("rolled")
+    broken = "+variants.broken={base: fno, label: Broken, words: ['unroll=99']}"
+    words = ["navier_stokes", "scale=smoke", f"folder={folder}", "parts.main=[broken,fno]", broken, "rates=[2e-3]"]
+    assert main(["league", *words, "minutes=null", "jobs=1", "seeds=1"]) != 0
+    return folder
+
+
+def test_an_entrant_that_fails_stops_nobody_else(rolled: Path) -> None:
+    text = (rolled / "main" / "results.md").read_text()
+    assert "| FNO " in text
+    assert "Not there yet: broken." in text
+    assert not list(rolled.glob("main/broken/*/outcome.json"))
+
+
+def test_rollouts_are_scored_drawn_and_stored(rolled: Path) -> None:
+    (row,) = json.loads((rolled / "main" / "results.json").read_text())["rows"]
+    assert row["scores"]["rollout 64x64"]["mean"] > 0
+    (mean,) = {round(sum(r["relative_l2"]) / 3, 6) for place, r in row["rollouts"].items() if place == "64x64"}
+    assert mean == pytest.approx(row["scores"]["rollout 64x64"]["mean"], rel=1e-4)  # over the three frames
+    for name in ("errors", "curves", "rollouts", "spectra", "fields", "rollout_fields"):
+        assert (rolled / "main" / f"{name}_samples.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_on_a_terminal_the_progress_shows_who_is_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    league = read([*WORDS, f"folder={tmp_path}"])
+    plan = Plan(league, {"fno": 50.0, "vit_sepmo_staggered": 20.0})
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    bar = Bar(plan, progress=True)
+    with subprocess.Popen(["true"]) as process:
+        bar.show([Running(job, process, -1) for job in plan.known_jobs()])
+    bar.close()
+    assert "league:" in screen.getvalue()
+    assert "fno 0%" in screen.getvalue()
 
 
 def test_what_is_done_is_not_done_again(folder: Path) -> None:

@@ -1,13 +1,16 @@
 """Which trainings a league needs: learning rates first, then both budgets, then more seeds for the best."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mondrian.league.agreement import refuse_changes
 from mondrian.league.entrants import Entrant, known_names
-from mondrian.league.plan import OUTCOME, Job, Plan
+from mondrian.league.plan import OUTCOME, TASK, Job, Plan
 from mondrian.league.settings import SAMPLES, TIME, TUNING, read
+from mondrian.training.settings import configure
 
 SPEEDS = {"fno": 80.0, "ffno": 40.0, "vit_mo": 20.0}
 
@@ -111,9 +114,24 @@ def test_words_say_everything_that_a_training_needs(plan: Plan) -> None:
         (["allen_cahn", "part=third"], "part=third is not known|third"),
         (["allen_cahn", "entrants=[unet]"], "no entrant 'unet' of allen_cahn"),
         (["allen_cahn", "entrants=[fno_staggered]"], "no entrant 'fno_staggered'"),
-        (["allen_cahn", "rates=[]"], r"rates=\[\] must be learning rates"),
+        (["allen_cahn", "rates=[]"], r"rates=\[\] must be different learning rates"),
         (["allen_cahn", "minutes=-1"], "minutes=-1.0 must be positive, or null"),
         (["allen_cahn", "hours=1"], "hours"),
+        (["allen_cahn", "rates=1e-3"], "rates=0.001 must be different learning rates"),
+        (["allen_cahn", "rates=[1e-3,1.0000001e-3]"], "must be different learning rates"),
+        (["allen_cahn", "horizon=-1"], "horizon=-1 must be a whole number from 1 on"),
+        (["allen_cahn", "warmup=x"], "warmup=x must be a number"),
+        (["allen_cahn", "warmup=1.5"], "warmup=1.5 must be a part of the steps"),
+        (["allen_cahn", "words=seed"], r"words=seed must be a list of words"),
+        (["allen_cahn", "jobs=-1"], "jobs=-1 must be a whole number from 0 on"),
+        (["allen_cahn", "part=mine", "+parts.mine=[fno]"], "part=mine is not known; needed one of main, ablation"),
+        (["allen_cahn", "entrants=[unet_sepmo]"], r"unet_sepmo is not in parts.main=\['vit_sepmo',"),
+        (["allen_cahn", "entrants=[]"], r"entrants=\[\] of part main; needed some of"),
+        (["allen_cahn", "parts.main=[a]", "+variants.a={base: fno}"], "variants.a=.*; needed base, label and words"),
+        (
+            ["allen_cahn", "parts.main=[a]", "+variants.a={base: fno, label: a, words: model}"],
+            "variants.a.words=model must be a list of settings",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(words: list[str], message: str) -> None:
@@ -128,6 +146,43 @@ def test_every_league_of_ours_can_be_read(problem: str, scale: str, part: str) -
     league = read([problem, f"scale={scale}", f"part={part}"])
     assert len(league.entrants) == {"main": 12, "ablation": 14}[part]
     assert all(league.words(entrant)[0].startswith(f"experiment={problem}/") for entrant in league.entrants)
+
+
+def test_every_guess_is_one_setting_of_its_base() -> None:
+    league = read(["allen_cahn", "part=reasons"])
+    for entrant in league.entrants:
+        configure(league.words(entrant))
+        assert (entrant.base == "") == (entrant.own == ())
+    assert len({entrant.label for entrant in league.entrants}) == len(league.entrants) > 15
+
+
+def test_what_was_trained_with_other_settings_is_not_shown_as_if_it_had_these(plan: Plan, tmp_path: Path) -> None:
+    job = plan.tuning(plan.league.entrants[0])[0]
+    job.folder.mkdir(parents=True)
+    (job.folder / TASK).write_text(json.dumps(plan.task(job)))
+    refuse_changes(plan)
+    words = ["allen_cahn", f"folder={tmp_path}", "parts.main=[fno,ffno,vit_mo]", "rates=[1e-3,3e-3]", "seeds=2"]
+    for changed, message in {
+        "tuning_samples=320": "max_steps was 10 when .*fno/tuning_lr0.001_seed0 began, and is 20 now",
+        "widths.fno=['model.hidden_channels=24']": "model.hidden_channels was 20 when .* and is 24 now",
+        "horizon=5": "horizon was 20 when .* and is 5 now",
+        "threads=2": "threads was 1 when .* and is 2 now",
+    }.items():
+        other = Plan(read([*words, "samples=1600", "minutes=2", "tuning_samples=160", changed]), SPEEDS)
+        with pytest.raises(ValueError, match=message):
+            refuse_changes(other)
+
+
+def test_seeds_of_entrants_who_are_not_asked_for_are_neither_trained_nor_waited_for(plan: Plan) -> None:
+    for entrant in plan.league.entrants:
+        for job in [*plan.tuning(entrant), *plan.trainings(entrant).values()]:
+            end(job, {"fno": 0.3, "ffno": 0.1, "vit_mo": 0.2}[entrant.name])
+        for job in plan.trainings(entrant).values():
+            end(job, {"fno": 0.3, "ffno": 0.1, "vit_mo": 0.2}[entrant.name])
+    part = Plan(replace(plan.league, entrants=plan.league.entrants[:1]), SPEEDS)
+    assert [job.entrant.name for job in part.more_seeds()] == ["ffno"]
+    assert (waiting(part), part.seconds_left()) == ([], 0)
+    assert (len(waiting(plan)), plan.seconds_left()) == (1, 120)
 
 
 @pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])

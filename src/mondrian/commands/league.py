@@ -3,6 +3,7 @@
   mondrian league allen_cahn                             twelve models, scale=cpu: some hours on two cores
   mondrian league navier_stokes entrants=[fno,vit_mo]    some of them; the others may follow in the same folder
   mondrian league allen_cahn part=ablation               the seven operators under ViT and Swin
+  mondrian league allen_cahn part=reasons                what holds one of them back: one guess each
   mondrian league allen_cahn scale=smoke                 minutes: to see that everything works
   mondrian league allen_cahn scale=paper                 the paper's protocol, for a GPU
 
@@ -14,7 +15,7 @@ best then train with more seeds. Everything is evaluated in the same way.
 The folder (folder=DIR, by default leagues/<problem>_<scale>) gets one run a training, and for each part results.md,
 results.csv, results.json and figures. Stopped or killed? The same command goes on: what is done is not done again.
 
-  samples=20000 minutes=20 rates=[1e-3,3e-3] seeds=5 best=3     other budgets
+  samples=20000 minutes=20 rates=[1e-3,3e-3] seeds=5 best=3     other budgets, in a folder of their own
   jobs=1 threads=2                                              one training at a time, on two threads
   jobs=0                                                        train nothing: only write tables and figures again
 """

@@ -19,12 +19,11 @@ from jaxtyping import Shaped
 
 from mondrian.evaluation.entries import Band, OneStep, Spectrum, Trajectories
 from mondrian.evaluation.tables import csv_text, table_text
-from mondrian.files import write_atomically
+from mondrian.files import write_atomically, write_json
 from mondrian.statistics import Summary
 
 FORMAT = 1
 METRICS, TABLE, FIELDS = "metrics.json", "metrics.csv", "fields.npz"
-_INFINITE = "\0infinity"
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,7 @@ class Evaluation:
             np.savez_compressed(buffer, **dict(self.fields))  # type: ignore[arg-type]
             write_atomically(folder / FIELDS, buffer.getbuffer())
         write_atomically(folder / TABLE, csv_text(self.one_step, self.rollout).encode())
-        text = json.dumps(_finite(self.to_json()), indent=2, allow_nan=False) + "\n"
-        write_atomically(folder / METRICS, text.replace(json.dumps(_INFINITE), "1e999").encode())
+        write_json(folder / METRICS, self.to_json())
 
     @staticmethod
     def load(folder: str | Path) -> Evaluation:
@@ -98,17 +96,6 @@ class Evaluation:
             raise FileNotFoundError(f"{path} does not exist; needed what `mondrian evaluate` writes") from None
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is damaged ({error!r}); needed what `mondrian evaluate` writes") from error
-
-
-def _finite(value: Any) -> Any:
-    """JSON values with `None` for NaN and a mark for infinity."""
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else _INFINITE
-    return value
 
 
 def _decoded(value: Any) -> Any:

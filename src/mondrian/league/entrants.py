@@ -49,6 +49,10 @@ class Entrant:
     def named(cls, problem: str, name: str, variants: Mapping[str, Any] | None = None) -> Entrant:
         if variants is not None and name in variants:
             variant = variants[name]
+            if not isinstance(variant, Mapping) or set(variant) != {"base", "label", "words"}:
+                raise ValueError(f"variants.{name}={variant}; needed base, label and words")
+            if isinstance(variant["words"], str):
+                raise ValueError(f"variants.{name}.words={variant['words']} must be a list of settings")
             base = cls.named(problem, str(variant["base"]))
             return cls(name, str(variant["label"]), base.ours, base.name, tuple(map(str, variant["words"])))
         recipe = name.removesuffix(STAGGERED)

@@ -2,68 +2,79 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from mondrian.evaluation import Evaluation
 from mondrian.evaluation.entries import OneStep, Trajectories
+from mondrian.league.entrants import Entrant
 from mondrian.league.plan import Plan
-from mondrian.league.results import Curve, Row
-from mondrian.league.settings import SAMPLES
+from mondrian.league.results import Row
+from mondrian.league.settings import TITLES
 from mondrian.report.planes import Limits, bar, plane, show
 from mondrian.report.results import Fields
 from mondrian.report.style import COLOURS, FAINT, INK, Picture, grid_lines, logarithmic, new_figure, styled
 
+Looks = Mapping[str, Mapping[str, Any]]
+Entry = TypeVar("Entry", OneStep, Trajectories)
+
 STRIPS = 6  # entrants in the figure of fields
+NOTHING = 1e-10  # the part of the largest energy of a shell at which one is empty
 _MARKERS = "os^Dv"
+_DASHES: dict[bool, tuple[Any, ...]] = {  # of ours, and of the baselines; one after the other when colours are used up
+    True: ("-", (0, (1, 1)), (0, (8, 2))),
+    False: ("--", "-."),
+}
 
 
 def pictures(plan: Plan, rows: Mapping[str, Sequence[Row]]) -> dict[str, bytes]:
     """All figures as PNG, named by what they show and the budget."""
+    styles = looks(plan.league.everyone)
     draws: dict[str, Callable[[Sequence[Row]], Figure | None]] = {
         "errors": draw_errors,
-        "curves": draw_curves,
-        "rollouts": draw_rollouts,
-        "spectra": draw_spectra,
+        "curves": partial(draw_curves, styles=styles),
+        "rollouts": partial(draw_rollouts, styles=styles),
+        "spectra": partial(draw_spectra, styles=styles),
         "fields": draw_fields,
+        "rollout_fields": draw_last_frames,
     }
     drawn = {}
     for budget, found in rows.items():
         for name, draw in draws.items():
             figure = draw(found)
             if figure is not None:
-                what = "same samples" if budget == SAMPLES else "same time"
-                drawn[f"{name}_{budget}"] = Picture.of(figure, name=name, label=name, caption=what).png
+                figure.suptitle(TITLES[budget], x=0.01, ha="left", fontsize=10)
+                drawn[f"{name}_{budget}"] = Picture.of(figure, name=name, label=name, caption=TITLES[budget]).png
     return drawn
 
 
-def looks(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
-    """A line style for each entrant: full for ours, dashed for the baselines, the same in every figure."""
+def looks(entrants: Sequence[Entrant]) -> Looks:
+    """A line style for each entrant: ours full or dotted, the baselines dashed, the same in every figure."""
     found = {}
-    for ours in (True, False):
-        names = sorted(row.entrant.name for row in rows if row.entrant.ours is ours)
-        for place, name in enumerate(names):
-            found[name] = {
-                "color": COLOURS[place % len(COLOURS)],
-                "linestyle": ("-" if place < len(COLOURS) else "-.") if ours else "--",
-            }
+    for ours, dashes in _DASHES.items():
+        for number, entrant in enumerate(entrant for entrant in entrants if entrant.ours is ours):
+            again, colour = divmod(number, len(COLOURS))
+            found[entrant.name] = {"color": COLOURS[colour], "linestyle": dashes[again % len(dashes)]}
     return found
 
 
 @styled
 def draw_errors(rows: Sequence[Row]) -> Figure:
     """A line for each entrant, the best on top: its mean absolute error at each resolution, bars over seeds."""
-    kinds = [prefix for prefix in ("", "native ") if any(name.startswith(f"{prefix}mae") for name in rows[0].scores)]
+    scored = dict.fromkeys(name for row in rows for name in row.scores)
+    kinds = [prefix for prefix in ("", "native ") if any(name.startswith(f"{prefix}mae") for name in scored)]
     figure = new_figure(4.2 + 3.2 * len(kinds), 0.32 * len(rows) + 1.3)
     panels = figure.subplots(1, len(kinds), squeeze=False, sharey=True, sharex=True)[0]
     titles = {"": "tested on restrictions of fine solutions", "native ": "on solutions of each grid"}
     places = np.arange(len(rows))[::-1]
     for ax, prefix in zip(panels, kinds, strict=True):
-        names = [name for name in rows[0].scores if name.startswith(f"{prefix}mae")]
+        names = [name for name in scored if name.startswith(f"{prefix}mae")]
         for index, name in enumerate(names):
             scores = [row.scores.get(name) for row in rows]
             mean = np.array([np.nan if score is None else score.mean for score in scores])
@@ -84,115 +95,148 @@ def draw_errors(rows: Sequence[Row]) -> Figure:
 
 
 @styled
-def draw_curves(rows: Sequence[Row]) -> Figure:
+def draw_curves(rows: Sequence[Row], styles: Looks) -> Figure:
     """The validation error in training, against samples seen and against time."""
-    figure = new_figure(9.6, 4.4)
+    figure = new_figure(9.6, 4.6)
     panels = figure.subplots(1, 2, sharey=True)
-    styles = looks(rows)
     for row in rows:
-        curve = Curve.of(row.jobs[0].run)
         style = styles[row.entrant.name]
-        panels[0].plot(curve.samples, curve.mae, label=row.entrant.label, **style)
-        panels[1].plot(curve.samples / row.speed / 60, curve.mae, **style)
+        panels[0].plot(row.curve.samples, row.curve.mae, label=row.entrant.label, **style)
+        panels[1].plot(row.curve.samples / row.speed / 60, row.curve.mae, **style)
     for ax, label in zip(panels, ("training samples seen", "minutes of training"), strict=True):
         ax.set_xlabel(label)
         grid_lines(ax)
     panels[0].set_ylabel("mean absolute error, validation")
     logarithmic(panels)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    _name_lines(figure, panels[0])
     return figure
 
 
 @styled
-def draw_rollouts(rows: Sequence[Row]) -> Figure | None:
+def draw_rollouts(rows: Sequence[Row], styles: Looks) -> Figure | None:
     """The relative error of rollouts against time, at the resolution of training."""
-    found = [(row, _evaluation(row)) for row in rows]
-    if not any(evaluation.rollout for _, evaluation in found):
+    found = [(row, _trained(row, row.evaluation.rollout)) for row in rows]
+    if not any(rollout for _, rollout in found):
         return None
-    figure = new_figure(8.2, 4.6)
+    figure = new_figure(8.2, 4.8)
     ax: Axes = figure.subplots()
-    styles = looks(rows)
-    for row, evaluation in found:
-        rollout = min(evaluation.rollout, key=lambda entry: abs(np.prod(entry.points) - _points(row)))
-        ax.plot(
-            rollout.times,
-            [value.mean for value in rollout.relative_l2],
-            label=row.entrant.label,
-            **styles[row.entrant.name],
-        )
+    for row, rollout in found:
+        if rollout is not None:
+            errors = [value.mean for value in rollout.relative_l2]
+            ax.plot(rollout.times, errors, label=row.entrant.label, **styles[row.entrant.name])
     ax.set_xlabel("time")
     ax.set_ylabel("relative L2 error")
     ax.set_ylim(0, min(2.0, 1.05 * ax.dataLim.ymax))
     grid_lines(ax)
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    _name_lines(figure, ax)
     return figure
 
 
 @styled
-def draw_spectra(rows: Sequence[Row]) -> Figure:
-    """The energy of the error over that of the truth, by wavenumber: of one application, and at a rollout's end."""
-    found = [(row, _evaluation(row)) for row in rows]
-    rolled = any(evaluation.rollout for _, evaluation in found)
-    figure = new_figure(9.6 if rolled else 6.4, 4.4)
-    panels = figure.subplots(1, 2 if rolled else 1, squeeze=False, sharey=True)[0]
-    styles = looks(rows)
-    for row, evaluation in found:
-        groups: list[Sequence[OneStep | Trajectories]] = [evaluation.one_step, evaluation.rollout]
-        for ax, group in zip(panels, groups, strict=False):
-            spectrum = min(group, key=lambda entry: abs(np.prod(entry.points) - _points(row))).spectrum
-            assert spectrum is not None  # a league is on grids
-            k = np.array(spectrum.wavenumber)
-            ratio = np.array(spectrum.error) / np.array(spectrum.truth)
-            ax.plot(k[k > 0], ratio[k > 0], label=row.entrant.label, **styles[row.entrant.name])
-    for ax, title in zip(panels, ("one application", "end of the rollout"), strict=False):
-        ax.set_title(title, loc="left")
-        ax.set_xscale("log")
-        ax.set_xlabel("wavenumber")
-        grid_lines(ax)
-    panels[0].set_ylabel("energy of the error / of the truth")
-    logarithmic(panels)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+def draw_spectra(rows: Sequence[Row], styles: Looks) -> Figure:
+    """By wavenumber: the energy of the prediction beside that of the truth, and of the error over that of the truth.
+
+    Of one application, and where there are rollouts of their last frame, at the resolution of training.
+    """
+    entries: dict[str, list[OneStep | Trajectories | None]] = {
+        "one application": [_trained(row, row.evaluation.one_step) for row in rows],
+        "end of the rollout": [_trained(row, row.evaluation.rollout) for row in rows],
+    }
+    entries = {title: found for title, found in entries.items() if any(found)}
+    figure = new_figure(9.6, 4.0 * len(entries) + 0.8)
+    panels = figure.subplots(len(entries), 2, squeeze=False)
+    for (left, right), (title, found) in zip(panels, entries.items(), strict=True):
+        for row, entry in zip(rows, found, strict=True):
+            spectrum = None if entry is None else entry.spectrum
+            if spectrum is None:
+                continue
+            k, truth = np.array(spectrum.wavenumber), np.array(spectrum.truth)
+            shown, style = (k > 0) & (truth > NOTHING * truth.max()), styles[row.entrant.name]
+            left.plot(k[shown], np.array(spectrum.prediction)[shown], label=row.entrant.label, **style)
+            right.plot(k[shown], (np.array(spectrum.error) / truth)[shown], **style)
+        left.plot(k[shown], truth[shown], color=INK, linewidth=2.2, label="truth", zorder=1)
+        for ax, label in ((left, "energy"), (right, "energy of the error / of the truth")):
+            ax.set_title(title, loc="left")
+            ax.set_xscale("log")
+            ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.xaxis.set_minor_locator(NullLocator())
+            ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            ax.set_xlabel("wavenumber")
+            ax.set_ylabel(label)
+            grid_lines(ax)
+            logarithmic([ax], decades=8)
+    _name_lines(figure, panels[0][0])
     return figure
 
 
 @styled
 def draw_fields(rows: Sequence[Row]) -> Figure:
-    """The truth of one sample, and of the best entrants prediction and absolute error, at the finest resolution."""
-    shown = [*rows[: STRIPS - 1], *rows[STRIPS - 1 :][-1:]]
-    fields = [Fields.load(row.jobs[0].run.evaluation / "fields.npz") for row in shown]
-    points = list(fields[0].one_step)[-1]
-    taken = [each.one_step.get(points) for each in fields]
-    truth = next(samples.truth[0, -1] for samples in taken if samples is not None)
-    predictions = [None if samples is None else samples.prediction[0, -1] for samples in taken]
-    errors = [None if values is None else np.abs(values - truth) for values in predictions]
+    """One sample: finest resolution, or that of training where it is rollouts that count."""
+    fields = [Fields.load(row.run.evaluation / "fields.npz") for row in _shown(rows)]
+    rolled = any(each.rollout for each in fields)
+    points = rows[0].points if rolled else max((p for each in fields for p in each.one_step), key=math.prod)
+    pairs = [
+        None if (samples := each.one_step.get(points)) is None else (samples.truth[0, -1], samples.prediction[0, -1])
+        for each in fields
+    ]
+    return _strip(_labels(rows), fields, pairs, "one application")
+
+
+@styled
+def draw_last_frames(rows: Sequence[Row]) -> Figure | None:
+    """The last frame of one rollout at the resolution of training."""
+    fields = [Fields.load(row.run.evaluation / "fields.npz") for row in _shown(rows)]
+    found = [each.rollout.get(rows[0].points) for each in fields]
+    pairs = [None if frames is None else (frames.truth[0, -1, -1], frames.prediction[0, -1, -1]) for frames in found]
+    time = next((frames.times[-1] for frames in found if frames is not None), None)
+    return None if time is None else _strip(_labels(rows), fields, pairs, f"rollout, time {time:g}")
+
+
+def _shown(rows: Sequence[Row]) -> Sequence[Row]:
+    """The best and the last."""
+    return [*rows[: STRIPS - 1], *rows[STRIPS - 1 :][-1:]]
+
+
+def _labels(rows: Sequence[Row]) -> list[str]:
+    return [f"{rows.index(row) + 1}. {row.entrant.label}".replace(", ", "\n") for row in _shown(rows)]
+
+
+def _strip(
+    labels: Sequence[str],
+    fields: Sequence[Fields],
+    pairs: Sequence[tuple[np.ndarray, np.ndarray] | None],
+    what: str,
+) -> Figure:
+    """The truth of one sample, and of each entrant prediction and absolute error."""
+    truth = next(pair[0] for pair in pairs if pair is not None)
+    errors = [None if pair is None else np.abs(pair[1] - truth) for pair in pairs]
     common = Limits.of([truth])
     of_error = Limits.of_errors([values for values in errors if values is not None])
-    figure = new_figure(1.75 * (len(shown) + 1) + 0.9, 4.2, images=True)
-    panels = figure.subplots(2, len(shown) + 1, squeeze=False)
+    figure = new_figure(1.75 * (len(labels) + 1) + 0.9, 4.4, images=True)
+    panels = figure.subplots(2, len(labels) + 1, squeeze=False)
     image = show(panels[0][0], plane(truth), fields[0].grid, common)
-    panels[0][0].set_title("truth")
+    panels[0][0].set_title(f"truth\n{what}", fontsize=7.5)
     panels[1][0].set_visible(False)
-    for column, (row, prediction, error) in enumerate(zip(shown, predictions, errors, strict=True), 1):
-        panels[0][column].set_title(row.entrant.label.replace(", ", "\n"), fontsize=7.5)
-        for ax, values, limits in zip(panels[:, column], (prediction, error), (common, of_error), strict=True):
-            if values is None:
+    for column, (label, each, pair, error) in enumerate(zip(labels, fields, pairs, errors, strict=True), 1):
+        panels[0][column].set_title(label, fontsize=7.5)
+        if pair is None or error is None:
+            for ax in panels[:, column]:
                 ax.set_visible(False)
-                continue
-            cuts = fields[column - 1].subdomains
-            image_or_error = show(ax, plane(values), fields[column - 1].grid, limits, cuts)
-        if error is not None:
-            panels[1][column].set_xlabel(f"mean {error.mean():.2g}", fontsize=8)
+            continue
+        show(panels[0][column], plane(pair[1]), each.grid, common, each.subdomains)
+        of_one = show(panels[1][column], plane(error), each.grid, of_error, each.subdomains)
+        panels[1][column].set_xlabel(f"mean {error.mean():.2g}", fontsize=8)
     bar(figure, image, panels[0].tolist(), common)
-    bar(figure, image_or_error, panels[1].tolist(), of_error)
+    bar(figure, of_one, panels[1].tolist(), of_error)
     panels[0][1].set_ylabel("prediction")
     panels[1][1].set_ylabel("absolute error")
     return figure
 
 
-def _evaluation(row: Row) -> Evaluation:
-    return Evaluation.load(row.jobs[0].run.evaluation)
+def _trained(row: Row, entries: Sequence[Entry]) -> Entry | None:
+    """What was found at the resolution of training."""
+    return next((entry for entry in entries if entry.points == row.points), None)
 
 
-def _points(row: Row) -> int:
-    """The points of the training's grid."""
-    return int(np.prod(row.jobs[0].run.data().points or row.jobs[0].run.data().resolutions("train")[0]))
+def _name_lines(figure: Figure, ax: Axes) -> None:
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)

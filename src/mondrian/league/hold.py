@@ -9,22 +9,32 @@ from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
 from mondrian.data.problems import Problem
 from mondrian.league import runner
+from mondrian.league.agreement import refuse_changes
 from mondrian.league.plan import Plan
 from mondrian.league.publish import publish
 from mondrian.league.settings import League
-from mondrian.league.speeds import speeds
+from mondrian.league.speeds import known_speeds, speeds
 from mondrian.training.settings import configure, splits_of
 
 
 def hold(league: League, *, progress: bool = False) -> list[Path]:
-    """Train what is missing, and write tables and figures; returns the files."""
+    """Train what is missing, and write tables and figures of all that is there; returns the files."""
+    if not league.at_once:
+        planned = Plan(league, known_speeds(league))
+        refuse_changes(planned)
+        return publish(planned)
+    if progress:
+        print(f"{league.part} league of {league.problem}, {len(league.entrants)} entrants, in {league.folder}")
     make_data(league, progress=progress)
     planned = Plan(league, speeds(league, progress=progress))
-    if league.at_once:
-        if progress:
-            print(announcement(planned), flush=True)
+    refuse_changes(planned)
+    if progress:
+        print(announcement(planned), flush=True)
+    try:
         runner.run(planned, progress=progress)
-    return publish(planned)
+    finally:  # also of what had ended when it was stopped, or when one of them failed
+        files = publish(planned)
+    return files
 
 
 def make_data(league: League, *, progress: bool = False) -> None:
@@ -48,13 +58,16 @@ def make_data(league: League, *, progress: bool = False) -> None:
 def announcement(planned: Plan) -> str:
     """What is to come, and how long it may take."""
     league, budgets = planned.league, planned.league.budgets
-    lines = [f"{league.part} league of {league.problem}, {len(league.entrants)} entrants, in {league.folder}"]
-    lines.append(f"  the same samples: {budgets.samples:,} each")
+    lines = [f"  the same samples: {budgets.samples:,} each"]
     if budgets.minutes is not None:
-        lines.append(f"  the same time:    {budgets.minutes:g} minutes each, on {league.threads} threads")
+        threads = f"{league.threads} thread{'s' if league.threads > 1 else ''}"
+        lines.append(f"  the same time:    {budgets.minutes:g} minutes each, on {threads}")
     rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
-    lines.append(f"  learning rates:   {rates}, by {budgets.tuning_samples:,} samples with each")
+    trials = f", by {budgets.tuning_samples:,} samples with each" if len(budgets.rates) > 1 else ""
+    lines.append(f"  learning rates:   {rates}{trials}")
     minutes = planned.seconds_left() / 60 / league.at_once
     took = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.0f} minutes"
-    lines.append(f"  {league.at_once} at a time: about {took} of training, and a fifth more to validate and evaluate")
+    lines.append(
+        f"  {league.at_once} at a time: about {took} of training, and a third to a half more to validate and evaluate"
+    )
     return "\n".join(lines)

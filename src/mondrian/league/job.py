@@ -23,7 +23,6 @@ from mondrian.run import Run
 from mondrian.training.guards import Diverged, Stopped
 from mondrian.training.train import train_config
 
-TASK = "task.json"
 NATIVE = "evaluation_native"
 
 
@@ -31,7 +30,6 @@ def main(file: Path) -> int:
     """Train, evaluate, and write how it ended."""
     task = json.loads(file.read_text())
     keep_large_blocks()
-    began = time.perf_counter()
     try:
         run = train_config(task["words"], progress=True)
     except Diverged as error:
@@ -39,15 +37,20 @@ def main(file: Path) -> int:
         return 0
     except Stopped:
         return 130
+    history = run.history()
+    losses = history["valid_loss"][np.isfinite(history["valid_loss"])]
+    if not len(losses):
+        _end(file.parent, {"state": "diverged", "message": "no validation loss was finite"})
+        return 0
+    began = time.perf_counter()
     if task["evaluate"]:
         _evaluate(run, task)
-    history = run.history()
     outcome = {
         "state": "done",
-        "valid_loss": float(np.nanmin(history["valid_loss"])),
+        "valid_loss": float(losses.min()),
         "valid_mae": float(np.nanmin(history["valid_mae"])),
-        "training_seconds": float(history["seconds"][-1]),
-        "seconds": time.perf_counter() - began,
+        "seconds": float(history["seconds"][-1]),  # of training and validation, in all sessions
+        "evaluation_seconds": time.perf_counter() - began,
     }
     _end(file.parent, outcome)
     shutil.rmtree(run.checkpoints, ignore_errors=True)  # the best model is the artefact

@@ -18,7 +18,7 @@ from mondrian.league.entrants import Entrant
 from mondrian.league.settings import SAMPLES, TIME, TUNING, League
 from mondrian.run import Run
 
-OUTCOME = "outcome.json"
+TASK, OUTCOME = "task.json", "outcome.json"
 VALIDATIONS = 16  # in each training: the points of its learning curve
 TRIALS = 4  # validations in the trial of a learning rate, of which the best counts
 
@@ -40,7 +40,7 @@ class Job:
 
     @property
     def outcome(self) -> dict[str, Any] | None:
-        """How it ended: `state` is done or diverged; None where it has not."""
+        """How it ended: `state` is done or diverged, the latter with a `message`; None where it has not."""
         file = self.folder / OUTCOME
         return json.loads(file.read_text()) if file.exists() else None
 
@@ -119,11 +119,21 @@ class Plan:
                 job = self.trainings(entrant).get(budget)
                 if job is not None:
                     yield job
+        yield from (job for job in self.more_seeds() if job.entrant in self.league.entrants)
+
+    def more_seeds(self) -> list[Job]:
+        """The trainings of the best with other seeds."""
         best = self.best()
-        for seed in range(1, self.league.budgets.seeds):
-            for entrant in best:
-                if entrant in self.league.entrants:
-                    yield self.trainings(entrant, seed)[self.last_budget]
+        return [self.trainings(e, seed)[self.last_budget] for seed in range(1, self.league.budgets.seeds) for e in best]
+
+    def everything(self) -> list[Job]:
+        """Every training of the part that may be there, whoever was asked for in this call."""
+        jobs = [job for entrant in self.league.everyone for job in self.tuning(entrant)]
+        for entrant in self.league.everyone:
+            if entrant.name in self.speeds:
+                seeds = range(self.league.budgets.seeds)
+                jobs += [job for seed in seeds for job in self.trainings(entrant, seed).values()]
+        return jobs
 
     def seconds(self, job: Job) -> float:
         """How long a training takes on a free core, without validation and evaluation."""
@@ -140,19 +150,29 @@ class Plan:
             for budget, steps in self.budgets(entrant).items():
                 if budget not in known or known[budget].outcome is None:
                     left += steps * self.league.batch_size / speed
-        if best := self.best():
-            jobs = [self.trainings(e, seed)[self.last_budget] for e in best for seed in range(1, budgets.seeds)]
-            return left + sum(self.seconds(job) for job in jobs if job.outcome is None)
+        if jobs := self.more_seeds():
+            mine = (job for job in jobs if job.entrant in self.league.entrants)
+            return left + sum(self.seconds(job) for job in mine if job.outcome is None)
         if self.league.entrants == self.league.everyone and budgets.seeds > 1:
             each = [self.budgets(e)[self.last_budget] / self.speeds[e.name] for e in self.league.entrants]
             mean = self.league.batch_size * sum(each) / len(each)
             left += mean * (budgets.seeds - 1) * min(budgets.best, len(each))
         return left
 
+    def task(self, job: Job) -> dict[str, Any]:
+        """What the process of a training is told."""
+        return {
+            "words": self.words(job),
+            "evaluate": job.budget != TUNING,
+            "native": None if self.league.native_data is None else str(self.league.native_data),
+            "horizon": self.league.horizon,
+            "threads": self.league.threads,
+        }
+
     def words(self, job: Job) -> list[str]:
         """What `mondrian train` is told."""
         every = max(1, math.ceil(job.steps / (TRIALS if job.budget == TUNING else VALIDATIONS)))
-        warmup = self.league.config.warmup
+        warmup = self.league.warmup
         return [
             *self.league.words(job.entrant),
             f"run={job.folder}",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,26 +17,34 @@ from mondrian.league.entrants import Entrant
 from mondrian.league.job import NATIVE
 from mondrian.league.plan import Job, Plan
 from mondrian.run import Run
+from mondrian.statistics import Summary
 
 
 @dataclass(frozen=True)
 class Score:
-    """A number that several seeds gave: the mean, and the standard deviation where there is more than one."""
+    """A number that several seeds gave: the mean, and the standard deviation where there is more than one.
+
+    `low` and `high` bound the first seed's mean over test simulations: a bootstrap interval.
+    """
 
     mean: float
     deviation: float | None
     seeds: int
+    low: float = math.nan
+    high: float = math.nan
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Score:
-        deviation = statistics.stdev(values) if len(values) > 1 else None
-        return cls(statistics.fmean(values), deviation, len(values))
+    def of(cls, found: Sequence[Summary]) -> Score:
+        values = [summary.mean for summary in found]
+        several = len(values) > 1 and all(map(math.isfinite, values))
+        deviation = statistics.stdev(values) if several else None
+        return cls(statistics.fmean(values), deviation, len(values), found[0].low, found[0].high)
 
     def __str__(self) -> str:
         """Three digits, as many of the deviation as fit beside them.
 
-        >>> print(Score(0.03124, 0.00041, 3), Score(0.5, None, 1))
-        0.0312 ± 0.0004 0.500
+        >>> print(Score(0.03124, 0.00041, 3), Score(0.5, None, 1), Score(math.inf, None, 3))
+        0.0312 ± 0.0004 0.500 inf
         """
         if not 0 < self.mean < float("inf"):
             return str(self.mean)
@@ -59,12 +69,17 @@ class Curve:
 
 @dataclass(frozen=True)
 class Row:
-    """An entrant under one budget. `scores` are named `mae 32x32`, `native mae 64x64`, `rollout 64x64` and so on."""
+    """An entrant under one budget. `scores` are named `mae 32x32`, `native mae 64x64`, `rollout 64x64` and so on.
+
+    `speed` counts training samples a second on a free core, and `measured` those of its training, beside others.
+    """
 
     entrant: Entrant
     budget: str
     parameters: int
+    points: tuple[int, ...]  # of the grid that it was trained on
     speed: float
+    measured: float
     rate: float
     samples: int
     scores: dict[str, Score]
@@ -72,8 +87,21 @@ class Row:
 
     @property
     def minutes(self) -> float:
-        """The time that its training takes, without validation."""
+        """The time that its training takes on a free core, without validation."""
         return self.samples / self.speed / 60
+
+    @property
+    def run(self) -> Run:
+        """The training with the first seed."""
+        return self.jobs[0].run
+
+    @cached_property
+    def curve(self) -> Curve:
+        return Curve.of(self.run)
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        return Evaluation.load(self.run.evaluation)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -83,16 +111,28 @@ class Row:
             "budget": self.budget,
             "parameters": self.parameters,
             "samples_per_second": self.speed,
+            "measured_samples_per_second": self.measured,
             "learning_rate": self.rate,
             "samples": self.samples,
             "minutes": self.minutes,
             "seeds": len(self.jobs),
             "scores": {name: asdict(score) for name, score in self.scores.items()},
+            "curve": {"samples": self.curve.samples.tolist(), "mae": self.curve.mae.tolist()},
+            "rollouts": {
+                place(entry.points): {
+                    "times": entry.times,
+                    "relative_l2": [value.mean for value in entry.relative_l2],
+                    "diverged": entry.diverged,
+                }
+                for entry in self.evaluation.rollout
+            },
+            "words": self.run.facts["words"],
+            "versions": self.run.facts["versions"],
         }
 
 
 def collect(plan: Plan) -> dict[str, list[Row]]:
-    """For each budget the entrants that have ended, the best first: by the error of the first resolution."""
+    """For each budget the entrants that have ended, the best first: by the error at the resolution of training."""
     found: dict[str, list[Row]] = {}
     for entrant in plan.league.everyone:
         if entrant.name not in plan.speeds:
@@ -104,26 +144,40 @@ def collect(plan: Plan) -> dict[str, list[Row]]:
             if done:
                 found.setdefault(budget, []).append(_row(plan, budget, done))
     for rows in found.values():
-        rows.sort(key=lambda row: row.scores[_first(plan)].mean)
+        rows.sort(key=lambda row: row.scores[f"mae {place(row.points)}"].mean)
     return found
 
 
-def _first(plan: Plan) -> str:
-    points = plan.league.config.points
-    return f"mae {'x'.join(map(str, points))}"
+def diverged(plan: Plan) -> list[Job]:
+    """The trainings that did not stay finite."""
+    return [job for job in plan.everything() if job.outcome is not None and job.outcome["state"] == "diverged"]
+
+
+def hours(plan: Plan) -> float:
+    """What all trainings took by the clock, with validation and without evaluation, one after the other."""
+    histories = [job.run.history() for job in plan.everything() if job.run.history_file.exists()]
+    return sum(float(history["seconds"][-1]) for history in histories if history) / 3600
+
+
+def place(points: Sequence[int]) -> str:
+    """A resolution in the name of a score."""
+    return "x".join(map(str, points))
 
 
 def _row(plan: Plan, budget: str, jobs: tuple[Job, ...]) -> Row:
-    values: dict[str, list[float]] = {}
+    values: dict[str, list[Summary]] = {}
     for job in jobs:
         for name, value in _scores(job).items():
             values.setdefault(name, []).append(value)
-    entrant = jobs[0].entrant
+    entrant, run = jobs[0].entrant, jobs[0].run
+    splits = run.data()
     return Row(
         entrant,
         budget,
-        parameters=jobs[0].run.facts["parameters"],
+        parameters=run.facts["parameters"],
+        points=splits.points or splits.resolutions("train")[0],
         speed=plan.speeds[entrant.name],
+        measured=float(np.nanmedian(run.history()["samples_per_second"])),
         rate=jobs[0].rate,
         samples=jobs[0].steps * plan.league.batch_size,
         scores={name: Score.of(found) for name, found in values.items()},
@@ -131,18 +185,16 @@ def _row(plan: Plan, budget: str, jobs: tuple[Job, ...]) -> Row:
     )
 
 
-def _scores(job: Job) -> dict[str, float]:
+def _scores(job: Job) -> dict[str, Summary]:
     found = {}
     for prefix, folder in {"": job.run.evaluation, "native ": job.folder / NATIVE}.items():
         if not folder.exists():
             continue
         evaluation = Evaluation.load(folder)
         for entry in evaluation.one_step:
-            place = "x".join(map(str, entry.points))
-            found[f"{prefix}mae {place}"] = entry.model["mae"].mean
-            found[f"{prefix}relative L2 {place}"] = entry.model["relative_l2"].mean
+            found[f"{prefix}mae {place(entry.points)}"] = entry.model["mae"]
+            found[f"{prefix}relative L2 {place(entry.points)}"] = entry.model["relative_l2"]
         for rollout in evaluation.rollout:
-            place = "x".join(map(str, rollout.points))
-            found[f"{prefix}rollout {place}"] = rollout.mean_relative_l2.mean
-            found[f"{prefix}correlation time {place}"] = rollout.correlation_time.mean
+            found[f"{prefix}rollout {place(rollout.points)}"] = rollout.mean_relative_l2
+            found[f"{prefix}correlation time {place(rollout.points)}"] = rollout.correlation_time
     return found

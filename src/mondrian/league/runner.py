@@ -11,20 +11,20 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from mondrian.files import write_json
-from mondrian.league.job import TASK
-from mondrian.league.plan import Job, Plan
-from mondrian.league.settings import TUNING
+from mondrian.league.plan import TASK, Job, Plan
 
 LOCK, LOG = "lock", "log.txt"
 
 
-@dataclass
+@dataclass(eq=False)
 class Running:
     """A training that has been started."""
 
@@ -51,16 +51,14 @@ class Running:
 
 
 def run(plan: Plan, *, progress: bool = False) -> None:
-    """Run all trainings that are not done. The first failure lets the others end and is raised."""
+    """Run all trainings that are not done. What fails is raised when all others have ended."""
     running: list[Running] = []
-    failure: BaseException | None = None
-    bar = _Bar(plan, progress=progress)
+    failures: dict[Path, ValueError] = {}
+    bar = Bar(plan, progress=progress)
     try:
         while True:
-            elsewhere = False
-            if failure is None:
-                started, elsewhere = _start(plan, running)
-                running += started
+            started, elsewhere = _start(plan, running, without=failures)
+            running += started
             if not running and not elsewhere:
                 break
             time.sleep(0.5)
@@ -68,9 +66,10 @@ def run(plan: Plan, *, progress: bool = False) -> None:
                 running.remove(each)
                 try:
                     each.end()
-                    bar.say(each)
-                except (ValueError, KeyboardInterrupt) as error:
-                    failure = failure or error
+                    bar.say(each.job)
+                except ValueError as error:
+                    failures[each.job.folder] = error
+                    bar.write(str(error))
             bar.show(running)
     except KeyboardInterrupt:  # the processes got it too: they save their state and end
         for each in running:
@@ -78,15 +77,15 @@ def run(plan: Plan, *, progress: bool = False) -> None:
         raise
     finally:
         bar.close()
-    if failure is not None:
-        raise failure
+    if failures:
+        raise next(iter(failures.values()))
 
 
-def _start(plan: Plan, running: list[Running]) -> tuple[list[Running], bool]:
+def _start(plan: Plan, running: list[Running], *, without: Collection[Path]) -> tuple[list[Running], bool]:
     """Start as many of the trainings that wait as there are free places, and say if other processes are at some."""
     started: list[Running] = []
     elsewhere = False
-    busy = {each.job.folder for each in running}
+    busy = {*without, *(each.job.folder for each in running)}
     for job in plan.known_jobs():
         if len(running) + len(started) >= plan.league.at_once:
             break
@@ -115,14 +114,8 @@ def _lock(job: Job) -> int | None:
 
 
 def _process(plan: Plan, job: Job, lock: int) -> subprocess.Popen[bytes]:
-    task: dict[str, Any] = {
-        "words": plan.words(job),
-        "evaluate": job.budget != TUNING,
-        "native": None if plan.league.native_data is None else str(plan.league.native_data),
-        "horizon": plan.league.config.horizon,
-    }
     file = job.folder / TASK
-    write_json(file, task)
+    write_json(file, plan.task(job))
     threads = {name: str(plan.league.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     with open(job.folder / LOG, "ab") as log:
         return subprocess.Popen(
@@ -135,7 +128,7 @@ def _process(plan: Plan, job: Job, lock: int) -> subprocess.Popen[bytes]:
         )
 
 
-class _Bar:
+class Bar:
     """Progress in seconds of work on a free core, and a line for each training that has ended."""
 
     def __init__(self, plan: Plan, *, progress: bool) -> None:
@@ -158,11 +151,13 @@ class _Bar:
         self._bar.n = round(self._bar.total - left)
         self._bar.set_postfix_str(", ".join(f"{each.job.entrant.name} {part:.0%}" for each, part in parts.items()))
 
-    def say(self, ended: Running) -> None:
-        outcome, job = ended.job.outcome, ended.job
+    def say(self, job: Job) -> None:
+        outcome = job.outcome
         assert outcome is not None
         found = f"validation loss {outcome['valid_loss']:.4g}" if outcome["state"] == "done" else outcome["message"]
-        text = f"{job.entrant.name:<22} {job.budget:<8} lr {job.rate:g} seed {job.seed}  {found}"
+        self.write(f"{job.entrant.name:<22} {job.budget:<8} lr {job.rate:g} seed {job.seed}  {found}")
+
+    def write(self, text: str) -> None:
         if self.progress:
             self._bar.write(text) if not self._bar.disable else print(text, flush=True)
 

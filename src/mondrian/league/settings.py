@@ -19,6 +19,7 @@ from mondrian.training.settings import number, whole, words_of
 
 PROBLEMS = ("allen_cahn", "navier_stokes")
 TUNING, SAMPLES, TIME = "tuning", "samples", "time"
+TITLES = {SAMPLES: "The same samples", TIME: "The same time"}  # of the budgets
 PRACTICAL = ("entrants", "folder", "jobs")  # settings that change no result
 
 
@@ -81,11 +82,21 @@ class League:
     def threads(self) -> int:
         return whole(self.config, "threads")
 
+    @property
+    def horizon(self) -> int:
+        """Frames of a rollout."""
+        return whole(self.config, "horizon")
+
+    @property
+    def warmup(self) -> float | None:
+        """The part of the steps in which the learning rate grows; None where each recipe says it."""
+        return None if self.config.warmup is None else number(self.config, "warmup")
+
     def words(self, entrant: Entrant) -> list[str]:
         """The settings of an entrant that do not depend on budget, learning rate and seed."""
         width = words_of(self.config, f"widths.{entrant.model}") if entrant.model in self.config.widths else ()
         common = [f"scale={self.scale}", f"data.path={self.data}", f"batch_size={self.batch_size}"]
-        return [*entrant.words(self.problem), *common, *self.config.words, *width, *entrant.own]
+        return [*entrant.words(self.problem), *common, *words_of(self.config, "words"), *width, *entrant.own]
 
     def steps(self, samples: int | float) -> int:
         """Steps of the optimiser in which so many samples are seen."""
@@ -97,25 +108,52 @@ def read(arguments: Sequence[str]) -> League:
     names = [word for word in arguments if "=" not in word]
     if len(names) != 1 or names[0] not in PROBLEMS:
         raise ValueError(f"{' '.join(names) or 'nothing'} is no league; needed one of {', '.join(PROBLEMS)}")
+    problem = names[0]
     scales = [word.partition("=")[2] for word in arguments if word.startswith("scale=")]
     scale = scales[-1] if scales else "cpu"
     known = sorted(path.stem for path in Path(str(files("mondrian") / "conf" / "league_scale")).glob("*.yaml"))
-    if f"{names[0]}_{scale}" not in known:
-        fitting = ", ".join(name.removeprefix(f"{names[0]}_") for name in known if name.startswith(names[0]))
+    if f"{problem}_{scale}" not in known:
+        fitting = ", ".join(name.removeprefix(f"{problem}_") for name in known if name.startswith(problem))
         raise ValueError(f"scale={scale} is not known; needed one of {fitting}")
     rest = [word for word in arguments if "=" in word and not word.startswith("scale=")]
-    config = _compose([f"league_scale={names[0]}_{scale}", *rest])
+    config = _compose([f"league_scale={problem}_{scale}", *rest])
     part = str(config.part)
-    if part not in config.parts:
-        raise ValueError(f"part={part} is not known; needed one of {', '.join(config.parts)}")
-    everyone, entrants = (
-        tuple(Entrant.named(names[0], name, config.variants) for name in words_of(config, key))
-        for key in (f"parts.{part}", "entrants")
+    for known_parts in (config.parts, config.budgets):
+        if part not in known_parts:
+            raise ValueError(f"part={part} is not known; needed one of {', '.join(map(str, known_parts))}")
+    names_of_part, wanted = words_of(config, f"parts.{part}"), words_of(config, "entrants")
+    for name in wanted:
+        if name not in names_of_part:
+            Entrant.named(problem, name, config.variants)
+            raise ValueError(f"{name} is not in parts.{part}={list(names_of_part)}, of which entrants are a part")
+    everyone = tuple(Entrant.named(problem, name, config.variants) for name in dict.fromkeys(names_of_part))
+    league = League(
+        problem,
+        scale,
+        part,
+        Path(str(config.folder or f"leagues/{problem}_{scale}")),
+        tuple(entrant for entrant in everyone if entrant.name in wanted),
+        everyone,
+        _budgets(config),
+        tuple(word for word in rest if word.partition("=")[0] not in ("part", *PRACTICAL)),
+        config,
     )
-    extra = tuple(entrant for entrant in entrants if entrant not in everyone)
-    folder = Path(str(config.folder or f"leagues/{names[0]}_{scale}"))
-    overrides = tuple(word for word in rest if word.partition("=")[0] not in ("part", *PRACTICAL))
-    return League(names[0], scale, part, folder, entrants, everyone + extra, _budgets(config), overrides, config)
+    _check(league)
+    return league
+
+
+def _check(league: League) -> None:
+    """Refuse now what would stop the league later."""
+    if not league.entrants:
+        raise ValueError(f"entrants=[] of part {league.part}; needed some of {[e.name for e in league.everyone]}")
+    if league.warmup is not None and not 0 <= league.warmup < 1:
+        raise ValueError(f"warmup={league.warmup} must be a part of the steps, from 0 on and below 1, or null")
+    for key in ("horizon", "batch_size", "threads"):
+        whole(league.config, key)
+    if league.config.jobs is not None:
+        whole(league.config, "jobs", least=0)
+    for entrant in league.everyone:
+        league.words(entrant)
 
 
 def _compose(words: Sequence[str]) -> DictConfig:
@@ -127,9 +165,9 @@ def _compose(words: Sequence[str]) -> DictConfig:
 
 
 def _budgets(config: DictConfig) -> Budgets:
-    rates = OmegaConf.to_container(config.rates)
-    if not isinstance(rates, list) or not rates or not all(_positive(rate) for rate in rates):
-        raise ValueError(f"rates={rates} must be learning rates, for example rates=[1e-3,3e-3]")
+    rates = list(config.rates) if OmegaConf.is_list(config.rates) else []
+    if not rates or not all(_positive(rate) for rate in rates) or len({f"{rate:g}" for rate in rates}) < len(rates):
+        raise ValueError(f"rates={config.rates} must be different learning rates, for example rates=[1e-3,3e-3]")
     minutes = None if config.minutes is None else number(config, "minutes")
     if minutes is not None and not minutes > 0:
         raise ValueError(f"minutes={minutes} must be positive, or null")

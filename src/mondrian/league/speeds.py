@@ -8,6 +8,7 @@ into its minutes at this speed, however busy the machine is while it runs, and h
 
 from __future__ import annotations
 
+import fcntl
 import json
 import statistics
 import time
@@ -25,21 +26,29 @@ from mondrian.training.fitting import model_spec
 from mondrian.training.settings import configure, splits_of
 
 ROUNDS = 5
+FILE, LOCK = "speeds.json", "speeds.lock"
+
+
+def known_speeds(league: League) -> dict[str, float]:
+    """Training samples a second of the entrants that have been measured."""
+    file = league.runs / FILE
+    return json.loads(file.read_text()) if file.exists() else {}
 
 
 def speeds(league: League, *, progress: bool = False) -> dict[str, float]:
-    """Training samples a second of each entrant, measured once and then kept in `speeds.json`."""
-    file = league.runs / "speeds.json"
-    known: dict[str, float] = json.loads(file.read_text()) if file.exists() else {}
-    missing = [entrant for entrant in league.entrants if entrant.name not in known]
-    if missing:
-        data = OperatorData(
-            splits_of(configure(league.words(missing[0])), progress=progress), batch_size=1, max_steps=1
-        )
-        steps = {entrant.name: _step(league, league.words(entrant), data) for entrant in missing}
-        seconds = step_seconds(steps, clock_of(league.threads), threads=league.threads, progress=progress)
-        known |= {name: league.batch_size / passed for name, passed in seconds.items()}
-        write_json(file, known)
+    """Training samples a second of each entrant of the part, measured once and then kept in `speeds.json`."""
+    league.runs.mkdir(parents=True, exist_ok=True)
+    with open(league.runs / LOCK, "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another league in the folder measures, or waits for this one
+        known = known_speeds(league)
+        missing = [entrant for entrant in league.everyone if entrant.name not in known]
+        if missing:
+            config = configure(league.words(missing[0]))
+            data = OperatorData(splits_of(config, progress=progress), batch_size=1, max_steps=1)
+            steps = {entrant.name: _step(league, league.words(entrant), data) for entrant in missing}
+            seconds = step_seconds(steps, clock_of(league.threads), threads=league.threads, progress=progress)
+            known |= {name: league.batch_size / passed for name, passed in seconds.items()}
+            write_json(league.runs / FILE, known)
     return known
 
 

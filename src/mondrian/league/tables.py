@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import platform
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,61 +14,91 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from mondrian.league.plan import Plan
-from mondrian.league.results import Row
-from mondrian.league.settings import SAMPLES, TIME
-from mondrian.training.record import versions
+from mondrian.league.results import Row, diverged, hours, place
+from mondrian.league.settings import SAMPLES, TITLES
 
-TITLES = {SAMPLES: "The same samples", TIME: "The same time"}
 COLUMNS = (
-    "budget", "name", "parameters", "samples_per_second", "learning_rate", "samples", "score", "mean", "deviation",
-    "seeds",
+    "budget", "name", "parameters", "samples_per_second", "measured_samples_per_second", "learning_rate", "samples",
+    "score", "mean", "deviation", "seeds", "low", "high",
 )  # fmt: skip
 Rows = Mapping[str, Sequence[Row]]
 
 
 def markdown(plan: Plan, rows: Rows, figures: Sequence[str]) -> str:
-    """A page with a table for each budget."""
+    """A page with a table for each budget, and what is not in it: trainings that diverged, and those to come."""
     league, budgets = plan.league, plan.league.budgets
-    parts = [f"# {league.problem}: {league.part} league at scale {league.scale}\n"]
-    rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
-    parts.append(
-        f"Batches of {league.batch_size}; learning rates {rates} tried by each on {budgets.tuning_samples:,} samples, "
-        f"the best by validation loss kept. Speed: training samples a second on {league.threads} "
-        f"thread{'s' if league.threads > 1 else ''}, all entrants in turn. Made by `{command(plan)}` on {machine()}.\n"
-    )
+    failed = diverged(plan)
+    parts = [f"# {league.problem}: {league.part} league at scale {league.scale}\n", _conditions(plan)]
     for budget, found in rows.items():
         amount = f"{budgets.samples:,} samples" if budget == SAMPLES else f"{budgets.minutes:g} minutes of training"
         parts.append(f"## {TITLES[budget]}: {amount}\n\n{_table(plan, found)}\n")
-    waiting = sorted({e.name for e in league.everyone} - {row.entrant.name for found in rows.values() for row in found})
-    if waiting:
-        parts.append(f"Not there yet: {', '.join(waiting)}.\n")
+        names = {row.entrant.name for row in found} | {job.entrant.name for job in failed if job.budget == budget}
+        waiting = [entrant.name for entrant in league.everyone if entrant.name not in names]
+        if waiting:
+            parts.append(f"Not there yet: {', '.join(waiting)}.\n")
+    if failed:
+        lines = [
+            f"- {job.entrant.label}, {job.budget}, learning rate {job.rate:g}, seed {job.seed}: "
+            f"{(job.outcome or {})['message']}"
+            for job in failed
+        ]
+        parts.append("Diverged:\n" + "\n".join(lines) + "\n")
+    seeds = [job for job in plan.more_seeds() if job.outcome is None]
+    if seeds:
+        names_left = ", ".join(dict.fromkeys(job.entrant.name for job in seeds))
+        parts.append(f"More seeds of the best are to come ({names_left}): `{command(plan)}`.\n")
     parts += [f"![{name}]({name}.png)\n" for name in figures]
     return "\n".join(parts)
+
+
+def _conditions(plan: Plan) -> str:
+    """How everybody was treated, and what made it."""
+    league, budgets = plan.league, plan.league.budgets
+    rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
+    tuned = (
+        f"learning rates {rates} tried by each on {budgets.tuning_samples:,} samples, the best by validation loss kept"
+        if len(budgets.rates) > 1
+        else f"learning rate {rates}"
+    )
+    threads = f"{league.threads} thread{'s' if league.threads > 1 else ''}"
+    return (
+        f"Batches of {league.batch_size}; {tuned} (an arrow: the end of the list). Samples a second: alone on "
+        f"{threads}, which turns minutes into samples, and by the clock in the training itself, beside others. Made by "
+        f"`{command(plan)}` on {machine()}; all trainings and validations, one after the other, took {hours(plan):.1f} "
+        "hours.\n"
+    )
 
 
 def _table(plan: Plan, rows: Sequence[Row]) -> str:
     """Absolute errors at every resolution, the others at that of training; all of them are in the CSV."""
     everything = dict.fromkeys(name for row in rows for name in row.scores)
-    trained = "x".join(map(str, plan.league.config.points))
-    names = [name for name in everything if "mae " in name or name.endswith(f" {trained}")]
-    head = ["place", "model", "parameters", "samples/s", "lr", "samples", "minutes", *names]
+    names = [name for name in everything if "mae " in name or name.endswith(f" {place(rows[0].points)}")]
+    head = ["place", "model", "parameters", "samples/s", "in training", "lr", "samples", "minutes", "seeds", *names]
     body = [
         [
-            str(place),
+            str(number),
             row.entrant.label,
             f"{row.parameters:,}",
             f"{row.speed:.1f}",
-            f"{row.rate:g}",
+            f"{row.measured:.1f}",
+            f"{row.rate:g}{_end_of(plan, row)}",
             f"{row.samples:,}",
             f"{row.minutes:.1f}",
+            str(len(row.jobs)),
             *(str(row.scores[name]) if name in row.scores else "" for name in names),
         ]
-        for place, row in enumerate(rows, 1)
+        for number, row in enumerate(rows, 1)
     ]
     widths = [max(len(line[column]) for line in [head, *body]) for column in range(len(head))]
     rule = [("-" * width) if column == 1 else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
     lines = [" | ".join(_aligned(line, widths)) for line in [head, *body]]
     return "\n".join(f"| {line} |" for line in [lines[0], " | ".join(rule), *lines[1:]])
+
+
+def _end_of(plan: Plan, row: Row) -> str:
+    """An arrow where the best learning rate was the first or the last of those that were tried."""
+    rates = sorted(plan.league.budgets.rates)
+    return "" if len(rates) < 2 else {rates[0]: " ↓", rates[-1]: " ↑"}.get(row.rate, "")
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
@@ -83,10 +114,12 @@ def csv_text(rows: Rows) -> str:
     writer.writerow(COLUMNS)
     for budget, found in rows.items():
         for row in found:
-            facts = [budget, row.entrant.name, row.parameters, f"{row.speed:.4g}", f"{row.rate:g}", row.samples]
+            speeds = (f"{speed:.4g}" for speed in (row.speed, row.measured))
+            facts = [budget, row.entrant.name, row.parameters, *speeds, f"{row.rate:g}", row.samples]
             for name, score in row.scores.items():
                 deviation = "" if score.deviation is None else f"{score.deviation:.6g}"
-                writer.writerow([*facts, name, f"{score.mean:.6g}", deviation, score.seeds])
+                interval = (f"{bound:.6g}" for bound in (score.low, score.high))
+                writer.writerow([*facts, name, f"{score.mean:.6g}", deviation, score.seeds, *interval])
     return text.getvalue()
 
 
@@ -98,17 +131,22 @@ def facts(plan: Plan, rows: Rows) -> dict[str, Any]:
         "scale": plan.league.scale,
         "command": command(plan),
         "settings": OmegaConf.to_container(plan.league.config, resolve=True),
-        "versions": versions(),
         "machine": machine(),
+        "hours": hours(plan),
         "rows": [row.to_json() for found in rows.values() for row in found],
+        "diverged": [
+            {"name": job.entrant.name, "budget": job.budget, "learning_rate": job.rate, "seed": job.seed}
+            | (job.outcome or {})
+            for job in diverged(plan)
+        ],
     }
 
 
 def command(plan: Plan) -> str:
     """What was typed, without what has its default value."""
     league = plan.league
-    words = ["mondrian league", league.problem, f"scale={league.scale}"]
-    return " ".join([*words, *([] if league.part == "main" else [f"part={league.part}"]), *league.overrides])
+    words = ["mondrian", "league", league.problem, f"scale={league.scale}"]
+    return shlex.join([*words, *([] if league.part == "main" else [f"part={league.part}"]), *league.overrides])
 
 
 def machine() -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -36,9 +38,15 @@ def facts_of(config: DictConfig, words: Sequence[str], data: Spec, surrogate: Sc
 
 
 def versions() -> dict[str, str]:
-    """What the numbers of a run may depend on."""
+    """What the numbers of a run may depend on; `source` tells two states of our own code apart."""
     packages = {name: version(name) for name in ("mondrian", "torch", "lightning", "numpy")}
-    return packages | {"python": platform.python_version()}
+    return packages | {"python": platform.python_version(), "source": _digest(Path(__file__).parents[1])}
+
+
+def _digest(folder: Path) -> str:
+    """A short name for the content of all Python files."""
+    files = sorted(path for path in folder.rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
 def joined(former: Sequence[str], words: Sequence[str]) -> list[str]:
