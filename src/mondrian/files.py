@@ -34,7 +34,7 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Put `content` at `path` as JSON, all of it or none.
 
-    It is valid everywhere: what is not a number is `null`, and infinity `1e999`, which every reader takes for it.
+    It is valid everywhere: what is not a number is `null`, and infinity `1e999`, which Python and browsers take for it.
     """
     text = json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
     for value, mark in _INFINITE.items():

@@ -89,7 +89,7 @@ def test_markdown_csv_and_figures_say_the_same(folder: Path) -> None:
 def test_other_settings_in_the_same_folder_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "main" / "results.json").read_bytes()
     assert main(["league", *WORDS, f"folder={folder}", "samples=64", "jobs=0"]) != 0
-    assert "max_steps was 8 when" in capsys.readouterr().err
+    assert "samples: 64 where there was 32" in capsys.readouterr().err
     assert (folder / "main" / "results.json").read_bytes() == before
 
 
@@ -104,10 +104,15 @@ def test_what_diverged_is_said_and_what_is_missing_too(folder: Path, tmp_path: P
     assert main(["league", *words]) == 0
     text = (part / "results.md").read_text()
     assert "- FNO, samples, learning rate 0.002, seed 0: the loss is nan at step 3" in text
-    assert "The same samples" not in text
-    assert "The same time" in text
+    assert "Not there yet: vit_sepmo_staggered." in text
     results = json.loads((part / "results.json").read_text())
     assert [(lost["name"], lost["budget"]) for lost in results["diverged"]] == [("fno", "samples")]
+
+
+def test_where_nothing_was_trained_there_is_nothing_to_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["league", *WORDS, f"folder={tmp_path / 'mistyped'}", "jobs=0"]) != 0
+    assert "holds no trainings to show" in capsys.readouterr().err
+    assert not (tmp_path / "mistyped").exists()
 
 
 @pytest.fixture(scope="module")

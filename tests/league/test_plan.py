@@ -5,10 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from hydra.utils import instantiate
 
-from mondrian.league.agreement import refuse_changes
+from mondrian.league.agreement import agree
 from mondrian.league.entrants import Entrant, known_names
-from mondrian.league.plan import OUTCOME, TASK, Job, Plan
+from mondrian.league.plan import OUTCOME, Job, Plan
 from mondrian.league.settings import SAMPLES, TIME, TUNING, read
 from mondrian.training.settings import configure
 
@@ -129,8 +131,8 @@ def test_words_say_everything_that_a_training_needs(plan: Plan) -> None:
         (["allen_cahn", "entrants=[]"], r"entrants=\[\] of part main; needed some of"),
         (["allen_cahn", "parts.main=[a]", "+variants.a={base: fno}"], "variants.a=.*; needed base, label and words"),
         (
-            ["allen_cahn", "parts.main=[a]", "+variants.a={base: fno, label: a, words: model}"],
-            "variants.a.words=model must be a list of settings",
+            ["allen_cahn", "parts.main=[a]", "+variants.a={base: fno, label: a, words: [model]}"],
+            r"variants.a.words=\['model'\] must be a list of settings such as seed=1",
         ),
     ],
 )
@@ -148,35 +150,39 @@ def test_every_league_of_ours_can_be_read(problem: str, scale: str, part: str) -
     assert all(league.words(entrant)[0].startswith(f"experiment={problem}/") for entrant in league.entrants)
 
 
-def test_every_guess_is_one_setting_of_its_base() -> None:
+def test_every_guess_is_its_base_with_other_settings_and_can_be_built() -> None:
     league = read(["allen_cahn", "part=reasons"])
     for entrant in league.entrants:
-        configure(league.words(entrant))
+        config = configure(league.words(entrant))
+        with torch.device("meta"):
+            instantiate(config.model, _convert_="all")
         assert (entrant.base == "") == (entrant.own == ())
     assert len({entrant.label for entrant in league.entrants}) == len(league.entrants) > 15
 
 
-def test_what_was_trained_with_other_settings_is_not_shown_as_if_it_had_these(plan: Plan, tmp_path: Path) -> None:
-    job = plan.tuning(plan.league.entrants[0])[0]
-    job.folder.mkdir(parents=True)
-    (job.folder / TASK).write_text(json.dumps(plan.task(job)))
-    refuse_changes(plan)
-    words = ["allen_cahn", f"folder={tmp_path}", "parts.main=[fno,ffno,vit_mo]", "rates=[1e-3,3e-3]", "seeds=2"]
+def test_a_folder_keeps_its_settings_but_takes_more_entrants_and_seeds(tmp_path: Path) -> None:
+    words = ["allen_cahn", f"folder={tmp_path}", "parts.main=[fno,ffno]"]
+    agree(read(words))
+    agree(read([*words, "seeds=5", "best=2", "jobs=1", "entrants=[fno]"]))
+    agree(read(["allen_cahn", f"folder={tmp_path}", "parts.main=[vit_mo]"]))
     for changed, message in {
-        "tuning_samples=320": "max_steps was 10 when .*fno/tuning_lr0.001_seed0 began, and is 20 now",
-        "widths.fno=['model.hidden_channels=24']": "model.hidden_channels was 20 when .* and is 24 now",
-        "horizon=5": "horizon was 20 when .* and is 5 now",
-        "threads=2": "threads was 1 when .* and is 2 now",
+        "samples=320": "samples: 320 where there was 8192 in .*league.json; needed the same settings, or",
+        "rates=[2e-3]": r"rates: \[0.002\] where there was \[0.0007, 0.002, 0.006\]",
+        "widths.ffno=['model.hidden_channels=24']": r"ffno: .*channels=24'\] where there was .*channels=32'\]",
+        "horizon=5": "horizon: 5 where there was 20",
+        "threads=2": "threads: 2 where there was 1",
+        "simulations.test=3": "simulations: .*'test': 3.* where there was",
     }.items():
-        other = Plan(read([*words, "samples=1600", "minutes=2", "tuning_samples=160", changed]), SPEEDS)
         with pytest.raises(ValueError, match=message):
-            refuse_changes(other)
+            agree(read([*words, changed]))
+    with pytest.raises(ValueError, match=r"vit_mo: \['seed=1'\] where there was \[\]"):
+        agree(read(["allen_cahn", f"folder={tmp_path}", "parts.main=[vit_mo]", "words=['seed=1']"]))
 
 
 def test_seeds_of_entrants_who_are_not_asked_for_are_neither_trained_nor_waited_for(plan: Plan) -> None:
     for entrant in plan.league.entrants:
-        for job in [*plan.tuning(entrant), *plan.trainings(entrant).values()]:
-            end(job, {"fno": 0.3, "ffno": 0.1, "vit_mo": 0.2}[entrant.name])
+        for job in plan.tuning(entrant):
+            end(job, job.rate)
         for job in plan.trainings(entrant).values():
             end(job, {"fno": 0.3, "ffno": 0.1, "vit_mo": 0.2}[entrant.name])
     part = Plan(replace(plan.league, entrants=plan.league.entrants[:1]), SPEEDS)

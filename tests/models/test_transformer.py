@@ -257,8 +257,10 @@ def test_it_runs_in_lower_precision(kind, dtype, positions):
     assert (low.double() - expected).abs().mean() < scale * expected.abs().mean()
 
 
-def test_it_trains_under_autocast():
-    model = small("vit").float()
+@every_kind
+@pytest.mark.parametrize("positions", [(LearnedPosition(degree=1),), (RelativeBias(),)])
+def test_it_trains_under_autocast(kind, positions):
+    model = small(kind, positions=positions).float()
     x = torch.randn(1, 2, 8, 12, dtype=torch.float32)
     slopes = []
     for enabled in (False, True):

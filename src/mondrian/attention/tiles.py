@@ -142,8 +142,8 @@ def mask_of(
     """What is added to the scores of all groups of all samples."""
     if hidden is None:
         return None if bias is None else bias[None].to(q.dtype)
-    mask = hidden[:, None] if bias is None else hidden[:, None] + bias
-    return mask.to(q.dtype).repeat(len(q), 1, 1, 1) if len(q) > 1 else mask.to(q.dtype)
+    mask = (hidden[:, None] if bias is None else hidden[:, None] + bias).to(q.dtype)
+    return mask if len(q) == 1 or len(mask) == 1 else mask.repeat(len(q), 1, 1, 1)
 
 
 def _rows(u: Shaped[Tensor, "batch head cell feature"]) -> Shaped[Tensor, "row head_feature"]:

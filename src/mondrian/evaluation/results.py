@@ -1,7 +1,7 @@
 """What an evaluation found, in memory and in files: `metrics.json`, `metrics.csv` and `fields.npz`.
 
 The JSON is valid everywhere: a number that is not defined (an interval of one value, an error relative to nothing) is
-`null`, and an infinite error, of a prediction that is not finite, is `1e999`, which every reader takes for infinity.
+`null`, and an infinite error, of a prediction that is not finite, is `1e999`, which Python and browsers take for it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,10 +51,11 @@ class Entrant:
             variant = variants[name]
             if not isinstance(variant, Mapping) or set(variant) != {"base", "label", "words"}:
                 raise ValueError(f"variants.{name}={variant}; needed base, label and words")
-            if isinstance(variant["words"], str):
-                raise ValueError(f"variants.{name}.words={variant['words']} must be a list of settings")
+            own = variant["words"]
+            if not isinstance(own, Sequence) or not all(isinstance(word, str) and "=" in word for word in own):
+                raise ValueError(f"variants.{name}.words={own} must be a list of settings such as seed=1")
             base = cls.named(problem, str(variant["base"]))
-            return cls(name, str(variant["label"]), base.ours, base.name, tuple(map(str, variant["words"])))
+            return cls(name, str(variant["label"]), base.ours, base.name, tuple(own))
         recipe = name.removesuffix(STAGGERED)
         ours = recipe not in BASELINES
         if f"{problem}/{recipe}" not in recipe_names() or (name != recipe and not ours):

@@ -25,7 +25,7 @@ Looks = Mapping[str, Mapping[str, Any]]
 Entry = TypeVar("Entry", OneStep, Trajectories)
 
 STRIPS = 6  # entrants in the figure of fields
-NOTHING = 1e-10  # the part of the largest energy of a shell at which one is empty
+EMPTY = 1e-10  # shells of wavenumbers with less than this part of the largest one's energy have none
 _MARKERS = "os^Dv"
 _DASHES: dict[bool, tuple[Any, ...]] = {  # of ours, and of the baselines; one after the other when colours are used up
     True: ("-", (0, (1, 1)), (0, (8, 2))),
@@ -146,15 +146,15 @@ def draw_spectra(rows: Sequence[Row], styles: Looks) -> Figure:
     figure = new_figure(9.6, 4.0 * len(entries) + 0.8)
     panels = figure.subplots(len(entries), 2, squeeze=False)
     for (left, right), (title, found) in zip(panels, entries.items(), strict=True):
-        for row, entry in zip(rows, found, strict=True):
-            spectrum = None if entry is None else entry.spectrum
-            if spectrum is None:
-                continue
-            k, truth = np.array(spectrum.wavenumber), np.array(spectrum.truth)
-            shown, style = (k > 0) & (truth > NOTHING * truth.max()), styles[row.entrant.name]
-            left.plot(k[shown], np.array(spectrum.prediction)[shown], label=row.entrant.label, **style)
-            right.plot(k[shown], (np.array(spectrum.error) / truth)[shown], **style)
+        known = [(row, entry.spectrum) for row, entry in zip(rows, found, strict=True) if entry and entry.spectrum]
+        truth = np.array(known[0][1].truth)
+        k = np.array(known[0][1].wavenumber)
+        shown = (k > 0) & (truth > EMPTY * truth.max())
         left.plot(k[shown], truth[shown], color=INK, linewidth=2.2, label="truth", zorder=1)
+        for row, spectrum in known:
+            style = styles[row.entrant.name]
+            left.plot(k[shown], np.array(spectrum.prediction)[shown], label=row.entrant.label, **style)
+            right.plot(k[shown], np.array(spectrum.error)[shown] / truth[shown], **style)
         for ax, label in ((left, "energy"), (right, "energy of the error / of the truth")):
             ax.set_title(title, loc="left")
             ax.set_xscale("log")
@@ -164,7 +164,10 @@ def draw_spectra(rows: Sequence[Row], styles: Looks) -> Figure:
             ax.set_xlabel("wavenumber")
             ax.set_ylabel(label)
             grid_lines(ax)
-            logarithmic([ax], decades=8)
+            logarithmic([ax])
+        # one that has grown beyond all measure must not squeeze the others together
+        left.set_ylim(bottom=0.1 * truth[shown].min(), top=min(left.get_ylim()[1], 100 * truth.max()))
+        right.set_ylim(top=min(right.get_ylim()[1], 1e4))
     _name_lines(figure, panels[0][0])
     return figure
 
@@ -211,7 +214,8 @@ def _strip(
     truth = next(pair[0] for pair in pairs if pair is not None)
     errors = [None if pair is None else np.abs(pair[1] - truth) for pair in pairs]
     common = Limits.of([truth])
-    of_error = Limits.of_errors([values for values in errors if values is not None])
+    # by the best, so that the last does not decide what is seen of the others
+    of_error = Limits.of_errors([values for values in errors[: max(1, len(errors) - 1)] if values is not None])
     figure = new_figure(1.75 * (len(labels) + 1) + 0.9, 4.4, images=True)
     panels = figure.subplots(2, len(labels) + 1, squeeze=False)
     image = show(panels[0][0], plane(truth), fields[0].grid, common)
@@ -224,10 +228,10 @@ def _strip(
                 ax.set_visible(False)
             continue
         show(panels[0][column], plane(pair[1]), each.grid, common, each.subdomains)
-        of_one = show(panels[1][column], plane(error), each.grid, of_error, each.subdomains)
+        image_of_error = show(panels[1][column], plane(error), each.grid, of_error, each.subdomains)
         panels[1][column].set_xlabel(f"mean {error.mean():.2g}", fontsize=8)
     bar(figure, image, panels[0].tolist(), common)
-    bar(figure, of_one, panels[1].tolist(), of_error)
+    bar(figure, image_of_error, panels[1].tolist(), of_error)
     panels[0][1].set_ylabel("prediction")
     panels[1][1].set_ylabel("absolute error")
     return figure

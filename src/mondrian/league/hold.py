@@ -9,7 +9,7 @@ from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
 from mondrian.data.problems import Problem
 from mondrian.league import runner
-from mondrian.league.agreement import refuse_changes
+from mondrian.league.agreement import agree
 from mondrian.league.plan import Plan
 from mondrian.league.publish import publish
 from mondrian.league.settings import League
@@ -19,15 +19,16 @@ from mondrian.training.settings import configure, splits_of
 
 def hold(league: League, *, progress: bool = False) -> list[Path]:
     """Train what is missing, and write tables and figures of all that is there; returns the files."""
+    known = known_speeds(league)
+    if not league.at_once and not known:
+        raise ValueError(f"{league.runs} holds no trainings to show; without jobs=0 they are made")
+    agree(league)
     if not league.at_once:
-        planned = Plan(league, known_speeds(league))
-        refuse_changes(planned)
-        return publish(planned)
+        return publish(Plan(league, known))
     if progress:
         print(f"{league.part} league of {league.problem}, {len(league.entrants)} entrants, in {league.folder}")
     make_data(league, progress=progress)
     planned = Plan(league, speeds(league, progress=progress))
-    refuse_changes(planned)
     if progress:
         print(announcement(planned), flush=True)
     try:
@@ -60,8 +61,7 @@ def announcement(planned: Plan) -> str:
     league, budgets = planned.league, planned.league.budgets
     lines = [f"  the same samples: {budgets.samples:,} each"]
     if budgets.minutes is not None:
-        threads = f"{league.threads} thread{'s' if league.threads > 1 else ''}"
-        lines.append(f"  the same time:    {budgets.minutes:g} minutes each, on {threads}")
+        lines.append(f"  the same time:    {budgets.minutes:g} minutes each, on {league.cores}")
     rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
     trials = f", by {budgets.tuning_samples:,} samples with each" if len(budgets.rates) > 1 else ""
     lines.append(f"  learning rates:   {rates}{trials}")

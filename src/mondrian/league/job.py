@@ -17,30 +17,29 @@ import numpy as np
 
 from mondrian.evaluation import evaluate
 from mondrian.files import write_json
-from mondrian.league.plan import OUTCOME
+from mondrian.league.plan import NATIVE, OUTCOME
 from mondrian.process import keep_large_blocks
 from mondrian.run import Run
 from mondrian.training.guards import Diverged, Stopped
 from mondrian.training.train import train_config
-
-NATIVE = "evaluation_native"
 
 
 def main(file: Path) -> int:
     """Train, evaluate, and write how it ended."""
     task = json.loads(file.read_text())
     keep_large_blocks()
+    run = Run(file.parent)
     try:
-        run = train_config(task["words"], progress=True)
+        train_config(task["words"], progress=True)
     except Diverged as error:
-        _end(file.parent, {"state": "diverged", "message": str(error)})
+        _end(run, {"state": "diverged", "message": str(error).partition(";")[0]})
         return 0
     except Stopped:
         return 130
     history = run.history()
     losses = history["valid_loss"][np.isfinite(history["valid_loss"])]
     if not len(losses):
-        _end(file.parent, {"state": "diverged", "message": "no validation loss was finite"})
+        _end(run, {"state": "diverged", "message": "no validation loss was finite"})
         return 0
     began = time.perf_counter()
     if task["evaluate"]:
@@ -52,8 +51,7 @@ def main(file: Path) -> int:
         "seconds": float(history["seconds"][-1]),  # of training and validation, in all sessions
         "evaluation_seconds": time.perf_counter() - began,
     }
-    _end(file.parent, outcome)
-    shutil.rmtree(run.checkpoints, ignore_errors=True)  # the best model is the artefact
+    _end(run, outcome)
     return 0
 
 
@@ -66,8 +64,9 @@ def _evaluate(run: Run, task: dict[str, Any]) -> None:
         evaluate(surrogate, data, horizon=task["horizon"], name=run.name).save(folder)
 
 
-def _end(folder: Path, outcome: dict[str, Any]) -> None:
-    write_json(folder / OUTCOME, outcome)
+def _end(run: Run, outcome: dict[str, Any]) -> None:
+    write_json(run.folder / OUTCOME, outcome)
+    shutil.rmtree(run.checkpoints, ignore_errors=True)  # the best model is the artefact
 
 
 if __name__ == "__main__":

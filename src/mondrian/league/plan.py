@@ -18,7 +18,7 @@ from mondrian.league.entrants import Entrant
 from mondrian.league.settings import SAMPLES, TIME, TUNING, League
 from mondrian.run import Run
 
-TASK, OUTCOME = "task.json", "outcome.json"
+TASK, OUTCOME, NATIVE = "task.json", "outcome.json", "evaluation_native"  # in the folder of a training
 VALIDATIONS = 16  # in each training: the points of its learning curve
 TRIALS = 4  # validations in the trial of a learning rate, of which the best counts
 
@@ -166,7 +166,6 @@ class Plan:
             "evaluate": job.budget != TUNING,
             "native": None if self.league.native_data is None else str(self.league.native_data),
             "horizon": self.league.horizon,
-            "threads": self.league.threads,
         }
 
     def words(self, job: Job) -> list[str]:

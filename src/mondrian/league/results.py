@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from mondrian.data.manifest import Manifest
 from mondrian.evaluation import Evaluation
 from mondrian.league.entrants import Entrant
-from mondrian.league.job import NATIVE
-from mondrian.league.plan import Job, Plan
+from mondrian.league.plan import NATIVE, Job, Plan
 from mondrian.run import Run
 from mondrian.statistics import Summary
 
@@ -148,9 +148,10 @@ def collect(plan: Plan) -> dict[str, list[Row]]:
     return found
 
 
-def diverged(plan: Plan) -> list[Job]:
-    """The trainings that did not stay finite."""
-    return [job for job in plan.everything() if job.outcome is not None and job.outcome["state"] == "diverged"]
+def diverged(plan: Plan) -> dict[Job, str]:
+    """The trainings that did not stay finite, and what they said."""
+    outcomes = {job: job.outcome for job in plan.everything()}
+    return {job: found["message"] for job, found in outcomes.items() if found and found["state"] == "diverged"}
 
 
 def hours(plan: Plan) -> float:
@@ -170,16 +171,17 @@ def _row(plan: Plan, budget: str, jobs: tuple[Job, ...]) -> Row:
         for name, value in _scores(job).items():
             values.setdefault(name, []).append(value)
     entrant, run = jobs[0].entrant, jobs[0].run
-    splits = run.data()
+    history = run.history()
+    stored = Manifest.load(plan.league.data).points["train"]
     return Row(
         entrant,
         budget,
         parameters=run.facts["parameters"],
-        points=splits.points or splits.resolutions("train")[0],
+        points=tuple(run.config["data"]["train_points"] or min(stored, key=math.prod)),
         speed=plan.speeds[entrant.name],
-        measured=float(np.nanmedian(run.history()["samples_per_second"])),
+        measured=float(np.nanmedian(history["samples_per_second"])),
         rate=jobs[0].rate,
-        samples=jobs[0].steps * plan.league.batch_size,
+        samples=int(history["samples"][-1]),
         scores={name: Score.of(found) for name, found in values.items()},
         jobs=jobs,
     )

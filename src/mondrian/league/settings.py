@@ -83,6 +83,11 @@ class League:
         return whole(self.config, "threads")
 
     @property
+    def cores(self) -> str:
+        """What a training runs on, in words."""
+        return f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+
+    @property
     def horizon(self) -> int:
         """Frames of a rollout."""
         return whole(self.config, "horizon")

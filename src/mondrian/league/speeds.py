@@ -89,7 +89,10 @@ def step_seconds(
 def _step(league: League, words: list[str], data: OperatorData) -> Callable[[], None]:
     """One training step of a model, on random numbers in place of the data."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = model_spec(configure(words), data).build().to(device)
+    try:
+        model = model_spec(configure(words), data).build().to(device)
+    except ValueError as error:
+        raise ValueError(f"{' '.join(words)}: {error}") from error
     grid = data.train.grid
     x = torch.randn(league.batch_size, len(data.in_names), *grid.points, device=device)
     y = torch.randn(league.batch_size, len(data.out_names), *grid.points, device=device)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import platform
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
+from mondrian.league.agreement import trained_on
 from mondrian.league.plan import Plan
 from mondrian.league.results import Row, diverged, hours, place
-from mondrian.league.settings import SAMPLES, TITLES
+from mondrian.league.settings import SAMPLES, TIME, TITLES
 
 COLUMNS = (
     "budget", "name", "parameters", "samples_per_second", "measured_samples_per_second", "learning_rate", "samples",
@@ -29,24 +27,29 @@ def markdown(plan: Plan, rows: Rows, figures: Sequence[str]) -> str:
     league, budgets = plan.league, plan.league.budgets
     failed = diverged(plan)
     parts = [f"# {league.problem}: {league.part} league at scale {league.scale}\n", _conditions(plan)]
-    for budget, found in rows.items():
-        amount = f"{budgets.samples:,} samples" if budget == SAMPLES else f"{budgets.minutes:g} minutes of training"
-        parts.append(f"## {TITLES[budget]}: {amount}\n\n{_table(plan, found)}\n")
-        names = {row.entrant.name for row in found} | {job.entrant.name for job in failed if job.budget == budget}
+    amounts = {SAMPLES: f"{budgets.samples:,} samples"}
+    if budgets.minutes is not None:
+        amounts[TIME] = f"{budgets.minutes:g} minutes of training"
+    for budget, amount in amounts.items():
+        parts.append(f"## {TITLES[budget]}: {amount}\n")
+        if budget in rows:
+            parts.append(f"{_table(plan, rows[budget])}\n")
+        names = {row.entrant.name for row in rows.get(budget, ())}
+        names |= {job.entrant.name for job in failed if job.budget == budget}
         waiting = [entrant.name for entrant in league.everyone if entrant.name not in names]
         if waiting:
-            parts.append(f"Not there yet: {', '.join(waiting)}.\n")
+            seeds = " More seeds of the best follow when they are." if budgets.seeds > 1 and budget == TIME else ""
+            parts.append(f"Not there yet: {', '.join(waiting)}.{seeds}\n")
     if failed:
-        lines = [
-            f"- {job.entrant.label}, {job.budget}, learning rate {job.rate:g}, seed {job.seed}: "
-            f"{(job.outcome or {})['message']}"
-            for job in failed
+        parts.append("Diverged:\n")
+        parts += [
+            f"- {job.entrant.label}, {job.budget}, learning rate {job.rate:g}, seed {job.seed}: {message}"
+            for job, message in failed.items()
         ]
-        parts.append("Diverged:\n" + "\n".join(lines) + "\n")
-    seeds = [job for job in plan.more_seeds() if job.outcome is None]
-    if seeds:
-        names_left = ", ".join(dict.fromkeys(job.entrant.name for job in seeds))
-        parts.append(f"More seeds of the best are to come ({names_left}): `{command(plan)}`.\n")
+        parts.append("")
+    to_come = dict.fromkeys(job.entrant.name for job in plan.more_seeds() if job.outcome is None)
+    if to_come:
+        parts.append(f"More seeds are to come of {', '.join(to_come)}.\n")
     parts += [f"![{name}]({name}.png)\n" for name in figures]
     return "\n".join(parts)
 
@@ -56,16 +59,15 @@ def _conditions(plan: Plan) -> str:
     league, budgets = plan.league, plan.league.budgets
     rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
     tuned = (
-        f"learning rates {rates} tried by each on {budgets.tuning_samples:,} samples, the best by validation loss kept"
+        f"learning rates {rates} tried by each on {budgets.tuning_samples:,} samples, the best by validation loss kept "
+        "(an arrow: the end of the list)"
         if len(budgets.rates) > 1
         else f"learning rate {rates}"
     )
-    threads = f"{league.threads} thread{'s' if league.threads > 1 else ''}"
     return (
-        f"Batches of {league.batch_size}; {tuned} (an arrow: the end of the list). Samples a second: alone on "
-        f"{threads}, which turns minutes into samples, and by the clock in the training itself, beside others. Made by "
-        f"`{command(plan)}` on {machine()}; all trainings and validations, one after the other, took {hours(plan):.1f} "
-        "hours.\n"
+        f"Batches of {league.batch_size}; {tuned}. Samples a second: alone on {league.cores}, which turns minutes into "
+        f"samples, and by the clock in the training itself, beside others. Made by `{command(plan)}` on "
+        f"{trained_on(league)}; all trainings and validations, one after the other, took {hours(plan):.1f} hours.\n"
     )
 
 
@@ -131,28 +133,24 @@ def facts(plan: Plan, rows: Rows) -> dict[str, Any]:
         "scale": plan.league.scale,
         "command": command(plan),
         "settings": OmegaConf.to_container(plan.league.config, resolve=True),
-        "machine": machine(),
+        "machine": trained_on(plan.league),
         "hours": hours(plan),
         "rows": [row.to_json() for found in rows.values() for row in found],
         "diverged": [
-            {"name": job.entrant.name, "budget": job.budget, "learning_rate": job.rate, "seed": job.seed}
-            | (job.outcome or {})
-            for job in diverged(plan)
+            {
+                "name": job.entrant.name,
+                "budget": job.budget,
+                "learning_rate": job.rate,
+                "seed": job.seed,
+                "why": message,
+            }
+            for job, message in diverged(plan).items()
         ],
     }
 
 
 def command(plan: Plan) -> str:
-    """What was typed, without what has its default value."""
+    """What was typed, without what has its default value or changes no result."""
     league = plan.league
     words = ["mondrian", "league", league.problem, f"scale={league.scale}"]
     return shlex.join([*words, *([] if league.part == "main" else [f"part={league.part}"]), *league.overrides])
-
-
-def machine() -> str:
-    """The processor, its cores for us, and memory."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{(names or [platform.machine()])[0]}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB"
