@@ -83,7 +83,7 @@ def draw_errors(rows: Sequence[Row]) -> Figure:
                 mean, places, xerr=away, fmt=_MARKERS[index], color=COLOURS[index], markersize=5, capsize=2,
                 label=name.rpartition(" ")[2].replace("x", " × "),
             )  # fmt: skip
-        ax.set_xscale("log")
+        _logarithmic_x(ax)
         ax.set_xlabel("mean absolute error")
         ax.set_title(titles[prefix] if len(kinds) > 1 else "", loc="left")
         grid_lines(ax)
@@ -157,10 +157,7 @@ def draw_spectra(rows: Sequence[Row], styles: Looks) -> Figure:
             right.plot(k[shown], np.array(spectrum.error)[shown] / truth[shown], **style)
         for ax, label in ((left, "energy"), (right, "energy of the error / of the truth")):
             ax.set_title(title, loc="left")
-            ax.set_xscale("log")
-            ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            ax.xaxis.set_minor_locator(NullLocator())
-            ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            _logarithmic_x(ax)
             ax.set_xlabel("wavenumber")
             ax.set_ylabel(label)
             grid_lines(ax)
@@ -244,3 +241,11 @@ def _trained(row: Row, entries: Sequence[Entry]) -> Entry | None:
 
 def _name_lines(figure: Figure, ax: Axes) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+
+
+def _logarithmic_x(ax: Axes) -> None:
+    """With numbers that have room."""
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
