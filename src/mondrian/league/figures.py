@@ -19,7 +19,7 @@ from mondrian.league.results import Row
 from mondrian.league.settings import TITLES
 from mondrian.report.planes import Limits, bar, plane, show
 from mondrian.report.results import Fields
-from mondrian.report.style import COLOURS, FAINT, INK, Picture, grid_lines, logarithmic, new_figure, styled
+from mondrian.report.style import COLOURS, FAINT, INK, grid_lines, logarithmic, new_figure, png_of, styled
 
 Looks = Mapping[str, Mapping[str, Any]]
 Entry = TypeVar("Entry", OneStep, Trajectories)
@@ -50,7 +50,7 @@ def pictures(plan: Plan, rows: Mapping[str, Sequence[Row]]) -> dict[str, bytes]:
             figure = draw(found)
             if figure is not None:
                 figure.suptitle(TITLES[budget], x=0.01, ha="left", fontsize=10)
-                drawn[f"{name}_{budget}"] = Picture.of(figure, name=name, label=name, caption=TITLES[budget]).png
+                drawn[f"{name}_{budget}"] = png_of(figure)
     return drawn
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +40,9 @@ def main(file: Path) -> int:
     if not len(losses):
         _end(run, {"state": "diverged", "message": "no validation loss was finite"})
         return 0
-    began = time.perf_counter()
     if task["evaluate"]:
         _evaluate(run, task)
-    outcome = {
-        "state": "done",
-        "valid_loss": float(losses.min()),
-        "valid_mae": float(np.nanmin(history["valid_mae"])),
-        "seconds": float(history["seconds"][-1]),  # of training and validation, in all sessions
-        "evaluation_seconds": time.perf_counter() - began,
-    }
-    _end(run, outcome)
+    _end(run, {"state": "done", "valid_loss": float(losses.min())})
     return 0
 
 

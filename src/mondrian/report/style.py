@@ -109,23 +109,30 @@ class Picture:
 
     @classmethod
     def of(cls, figure: Figure, *, name: str, label: str, caption: str) -> Picture:
-        return cls(name, label, caption, *_formats(figure, name, f"{label}. {caption}"))
+        return cls(name, label, caption, png_of(figure), _svg_of(figure, name, f"{label}. {caption}"))
 
 
 @styled
-def _formats(figure: Figure, name: str, description: str) -> tuple[bytes, str]:
+def png_of(figure: Figure) -> bytes:
+    """The figure as a PNG on white; its layout is settled by this."""
     # Not through savefig, which draws a figure with a layout twice for each format: laid out once, drawn once each.
     layout = figure.get_layout_engine()
     assert layout is not None
     layout.execute(figure)
     figure.set_layout_engine("none")
-    png, svg = io.BytesIO(), io.StringIO()
+    png = io.BytesIO()
     figure.set_facecolor("white")
     figure.set_dpi(150)
     FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
+    return png.getvalue()
+
+
+@styled
+def _svg_of(figure: Figure, name: str, description: str) -> str:
+    svg = io.StringIO()
     figure.set_facecolor("none")
     FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})
-    return png.getvalue(), _inline(svg.getvalue(), figure, name, description)
+    return _inline(svg.getvalue(), figure, name, description)
 
 
 def _inline(text: str, figure: Figure, name: str, description: str) -> str:
