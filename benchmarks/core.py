@@ -1,37 +1,28 @@
 """Speed and memory of operators and models, each against its plain definition in the same run.
 
 python -m benchmarks.core            everything (about half an hour), stored in benchmarks/results/core.md
-python -m benchmarks.core models     one section: operators, choice, models, attention, tiles, table
+python -m benchmarks.core models     one section: operators, choice, models, attention, tiles, windows, table
 
 On a busy machine set OMP_NUM_THREADS=1: a single thread is measured in processor time, which neighbours hardly change.
 """
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 from tqdm import tqdm
 
 import mondrian
+from benchmarks.attention import models_on_many_subdomains, tiling, windowing
 from benchmarks.measure import flops, interleaved, keep_large_allocations, matrix_peak, peak_memory, table
+from benchmarks.passes import forward_run, training_step
 from benchmarks.sections import run_sections
-from mondrian import Integral, LowRank, Mixture, SeparableMixture, nbr_no, swin_no
-from mondrian.attention import AttentionSpec, FunctionAttention
-from mondrian.attention.patterns import Bias
-from mondrian.attention.tiles import Groups, best_tile, mask_of, tiles
-from mondrian.decomposition import Lattice
+from mondrian import Integral, Mixture, SeparableMixture
 from mondrian.operators import Evaluation, OperatorSpec, use_definitions
 from mondrian.quadrature import Cell, Midpoint
-from mondrian.strip import Strip
 
 RESULTS = Path(__file__).parent / "results" / "core.md"
 OPERATORS = ("integral", "low_rank", "attention", "spectral", "interpolating", "mo", "sepmo")
@@ -60,17 +51,6 @@ def model_run(name: str, points: int, plain: bool) -> Callable[[], torch.Tensor]
     def run() -> torch.Tensor:
         with torch.no_grad():
             return model(x)
-
-    return run
-
-
-def training_step(model: torch.nn.Module, batch: int, points: int) -> Callable[[], None]:
-    """Forward and backward on a batch."""
-    x = torch.randn(batch, 2, points, points)
-
-    def run() -> None:
-        model.zero_grad(set_to_none=True)
-        model(x).square().mean().backward()
 
     return run
 
@@ -181,98 +161,6 @@ def models() -> str:
     return note + table(["", "definitions", "library", "ratio", ""], rows)
 
 
-@dataclass(frozen=True)
-class NoAttention(AttentionSpec):
-    """Every cell sees itself only: what a model costs besides attention."""
-
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        lattice: Lattice | Strip,
-        bias: Bias | None = None,
-        *,
-        scale: float = 1.0,
-    ) -> Tensor:
-        return v
-
-
-def attention() -> str:
-    """Windowed and neighbourhood models on 32 x 32 subdomains against a full masked score matrix."""
-    rows = []
-    for width, operator in product((32, 64), (LowRank(), SeparableMixture(terms=64))):
-        settings = {"hidden_channels": width, "subdomains": (32, 32), "operator": operator}
-        for label, model in {
-            "windowed, 4 x 4": swin_no(2, 1, window=(4, 4), shift=(2, 2), **settings),
-            "neighbourhood, radius 2": nbr_no(2, 1, radius=2, **settings),
-        }.items():
-            masked, without = copy.deepcopy(model), copy.deepcopy(model)
-            for module in masked.modules():
-                if isinstance(module, FunctionAttention):
-                    module.plain = True
-            for module in without.modules():
-                if isinstance(module, FunctionAttention):
-                    module.spec = NoAttention(n_heads=model.spec.attention.n_heads)
-            for task, make in {"forward": forward_run, "training step": training_step}.items():
-                models = {"fast": model, "masked": masked, "without": without}
-                time = interleaved({kind: make(each, 1, 128) for kind, each in models.items()}, rounds=8, seconds=25)
-                fast, full, none = (time[kind] for kind in models)
-                rows.append(
-                    [
-                        f"{label}, {type(operator).__name__}, {width} channels, {task}",
-                        *(f"{part * 1e3:.0f} ms" for part in (full, fast, none)),
-                        f"{full / fast:.1f}x",
-                        f"{(full - none) / (fast - none):.1f}x" if fast > 1.05 * none else "not told apart",
-                    ]
-                )
-    note = "32 x 32 subdomains of 4 x 4 points, four blocks, batch 1:\n\n"
-    return note + table(["", "full masked matrix", "library", "without attention", "ratio", "of attention alone"], rows)
-
-
-def explicit(q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None) -> Tensor:
-    """Attention by products and a softmax of their own, in place of the engine's fused kernel."""
-    score = q @ k.mT
-    return torch.softmax(score if attn_mask is None else score + attn_mask, dim=-1) @ v
-
-
-def tiled_run(groups: Groups, attend: Callable[..., Tensor], width: int, training: bool) -> Callable[[], None]:
-    """Attention of one layer with four heads, in these tiles."""
-    # as a layer has them: the features of all heads of a cell together in memory
-    shape = (1, len(groups.back), 4, 4 * width)
-    q, k, v = (torch.randn(shape, requires_grad=training).transpose(1, 2) for _ in range(3))
-
-    def run() -> None:
-        parts = ((q, groups.queries), (k, groups.keys), (v, groups.keys))
-        mask = mask_of(groups.hidden, None, q)
-        y = groups.join(attend(*(groups.split(*part) for part in parts), attn_mask=mask))
-        if training:
-            torch.autograd.grad(y.sum(), (q, k, v))
-
-    return run
-
-
-def tiling() -> str:
-    """Attention to neighbours alone, in tiles of several sizes, by the fused kernel and by explicit products."""
-    lattice, radius = Lattice((32, 32), (False, False)), 2
-    sizes, rows = ((2, 4), (4, 4), (4, 8), (8, 8), (4, 16), (16, 16)), []
-    kinds = {"fused kernel": F.scaled_dot_product_attention, "explicit products": explicit}
-    for width, training in product((32, 64), (False, True)):
-        cases: dict[str, Callable[[], Any]] = {}
-        for tile, kind in product(sizes, kinds):
-            groups = tiles(lattice, radius, torch.device("cpu"), tile)
-            assert groups is not None
-            cases[f"{tile} {kind}"] = tiled_run(groups, kinds[kind], width, training)
-        time = interleaved(cases, rounds=9, seconds=20)
-        for kind in kinds:
-            task = "forward and backward" if training else "forward"
-            measured = (f"{time[f'{tile} {kind}'] * 1e3:.1f}" for tile in sizes)
-            rows.append([f"{width} channels, {task}, {kind}", *measured])
-    chosen = "x".join(map(str, best_tile(lattice, radius) or ()))
-    note = f"One layer on 32 x 32 subdomains of 4 x 4 points, radius 2, in ms; the library takes {chosen}, fused:\n\n"
-    return note + table(["tiles of", *("x".join(map(str, tile)) for tile in sizes)], rows)
-
-
 def fno_like(parameters: int) -> torch.nn.Module:
     """neuraloperator's FNO with about as many parameters."""
     from neuralop.models import FNO
@@ -286,16 +174,6 @@ def fno_like(parameters: int) -> torch.nn.Module:
 def count(model: torch.nn.Module) -> int:
     """Real numbers in the weights: a complex one has two."""
     return sum(p.numel() * (2 if p.is_complex() else 1) for p in model.parameters())
-
-
-def forward_run(model: torch.nn.Module, batch: int, points: int) -> Callable[[], torch.Tensor]:
-    x = torch.randn(batch, 2, points, points)
-
-    def run() -> torch.Tensor:
-        with torch.no_grad():
-            return model(x)
-
-    return run
 
 
 def recipe_forward(name: str, batch: int, points: int) -> Callable[[], torch.Tensor]:
@@ -359,8 +237,9 @@ SECTIONS = {
     "operators": operators,
     "choice": choice,
     "models": models,
-    "attention": attention,
+    "attention": models_on_many_subdomains,
     "tiles": tiling,
+    "windows": windowing,
     "table": comparison,
 }
 

@@ -33,6 +33,8 @@ def test_the_fast_path_equals_the_masked_score_matrix_in_values_and_gradients(pl
     plain = values_and_gradients(spec.definition, qkv, lattice, network)
     assert_same(fast, plain, rtol=1e-10, atol=1e-10)
     q, k, v = qkv
+    with torch.no_grad():  # nothing learns: a kernel of the engine
+        torch.testing.assert_close(spec.attend(q, k, v, lattice, network), plain[0], rtol=1e-10, atol=1e-10)
     scaled = values_and_gradients(spec.attend, qkv, lattice, network, scale=0.3)
     assert_same(scaled, values_and_gradients(spec.definition, qkv, lattice, network, scale=0.3), rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(scaled[0], spec.definition(0.3 * q, k, v, lattice, network), rtol=1e-10, atol=1e-10)

@@ -16,7 +16,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from mondrian.attention.tiles import hide, mask_of, tiles, windows
+from mondrian.attention.groups import hide, mask_of
+from mondrian.attention.tiles import tiles, windows
 from mondrian.decomposition import Lattice
 from mondrian.operators.base import OperatorSpec
 from mondrian.spec import Spec
@@ -180,11 +181,7 @@ class WindowedAttention(AttentionSpec):
         self.check(strip.lattice)
         groups = windows(strip, self.window, self.shift, q.device)
         values = None if bias is None else bias(groups.offsets, tuple(w - 1 for w in self.window))
-        mask = mask_of(groups.hidden, values, q)
-        qw, kw, vw = (
-            groups.split(part, cells) for part, cells in ((q, groups.queries), (k, groups.keys), (v, groups.keys))
-        )
-        return groups.join(F.scaled_dot_product_attention(qw, kw, vw, attn_mask=mask, scale=scale))
+        return groups.attend(q, k, v, values, scale)
 
 
 @dataclass(frozen=True)
@@ -239,6 +236,8 @@ class NeighborhoodAttention(AttentionSpec):
         if groups is None:  # the halo would reach everything: nothing to save
             near = offsets.abs().amax(dim=-1) <= self.radius
             return self._softmax(q, k, v, mask_of(hide(near[None]), values, q), v, scale)
+        if not self.zero_far:
+            return groups.attend(q, k, v, values, scale)
         queries, keys, near = (
             groups.split(part, cells) for part, cells in ((q, groups.queries), (k, groups.keys), (v, groups.keys))
         )

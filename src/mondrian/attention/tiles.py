@@ -1,57 +1,22 @@
-"""Cells in groups that attend by themselves: windows, and tiles that look at a halo around them.
-
-Groups are folded into the batch axis, `(batch group, head, cell, feature)`. A cell's features stay together in memory:
-of all samples they are the rows of one matrix, a group is a copy of some, and nothing is copied again for the heads.
-"""
+"""Lattices cut into groups: windows, and tiles that look at a halo around them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Int
 from torch import Tensor
 
+from mondrian.attention.groups import Groups, hide
 from mondrian.constants import constant
 from mondrian.decomposition import Lattice
 from mondrian.strip import Strip
 
 COPY = 48  # scores that cost as much as the copy of one key and value: an estimate from bandwidth and peak
 SIDES = (1, 2, 4, 8, 16)  # of tiles that are tried, besides the whole axis
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Which cells look from each group, which are looked at, and how they lie to each other.
-
-    Groups at an end of the lattice may hold places that no cell has: `queries` and `keys` name some cell there, which
-    is hidden from the cells that exist; `back` does not return to it. `hidden` is minus infinity where a query does not
-    see a key and nought elsewhere, or None where all see all.
-    """
-
-    queries: Int[Tensor, "group query"]
-    keys: Int[Tensor, "group key"]
-    back: Int[Tensor, " cell"]
-    offsets: Int[Tensor, "query key axis"]
-    hidden: Float[Tensor, "group query key"] | None
-
-    def split(
-        self, u: Shaped[Tensor, "batch head cell feature"], cells: Int[Tensor, "group inner"]
-    ) -> Shaped[Tensor, "batch_group head inner feature"]:
-        """The functions on `cells`, which are `queries` or `keys`."""
-        batch, heads, size, features = u.shape
-        rows = _rows(u).index_select(0, _in_all(cells, batch, size))
-        return rows.view(batch * len(cells), -1, heads, features).transpose(1, 2)
-
-    def join(self, u: Shaped[Tensor, "batch_group head query feature"]) -> Shaped[Tensor, "batch head cell feature"]:
-        """From the queries of the groups back to the cells."""
-        _, heads, _, features = u.shape
-        batch = len(u) // len(self.queries)
-        rows = _rows(u).index_select(0, _in_all(self.back, batch, self.queries.numel()))
-        return rows.view(batch, -1, heads, features).transpose(1, 2)
 
 
 @constant
@@ -127,34 +92,6 @@ def tiles(
     seen = seen | ~seen.any(dim=-1, keepdim=True)
     back = _inverse(queries, _together(beyond, (2,) * dim) > 0, strip.queries.size)
     return Groups(queries, keys, back, offsets, hide(seen))
-
-
-def hide(seen: Bool[Tensor, "*places"]) -> Float[Tensor, "*places"]:
-    """Added to scores: minus infinity where nothing is seen."""
-    return torch.where(seen, 0.0, -torch.inf)
-
-
-def mask_of(
-    hidden: Float[Tensor, "group query key"] | None,
-    bias: Float[Tensor, "head query key"] | None,
-    q: Shaped[Tensor, "batch head cell feature"],
-) -> Float[Tensor, "#batch_group #head query key"] | None:
-    """What is added to the scores of all groups of all samples."""
-    if hidden is None:
-        return None if bias is None else bias[None].to(q.dtype)
-    mask = (hidden[:, None] if bias is None else hidden[:, None] + bias).to(q.dtype)
-    return mask if len(q) == 1 or len(mask) == 1 else mask.repeat(len(q), 1, 1, 1)
-
-
-def _rows(u: Shaped[Tensor, "batch head cell feature"]) -> Shaped[Tensor, "row head_feature"]:
-    """The features of each cell of each sample: no copy where they are together in memory."""
-    return u.transpose(1, 2).flatten(2).flatten(0, 1)
-
-
-def _in_all(cells: Int[Tensor, "*place"], batch: int, size: int) -> Int[Tensor, " row"]:
-    """The rows of these cells in every sample, each of which has `size` rows."""
-    first = size * torch.arange(batch, device=cells.device)
-    return (first[:, None] + cells.flatten()).flatten()
 
 
 def _together(axes: Sequence[Int[Tensor, "_group _inner"]], sizes: Sequence[int]) -> Int[Tensor, "group inner"]:

@@ -1,0 +1,116 @@
+"""Cells in groups that attend by themselves.
+
+Groups are folded into the batch axis, `(batch group, head, cell, feature)`. A cell's features stay together in memory:
+of all samples they are the rows of one matrix, a group is a copy of some, and nothing is copied again for the heads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which cells look from each group, which are looked at, and how they lie to each other.
+
+    Groups at an end of the lattice may hold places that no cell has: `queries` and `keys` name some cell there, which
+    is hidden from the cells that exist; `back` does not return to it. `hidden` is minus infinity where a query does not
+    see a key and nought elsewhere, or None where all see all.
+    """
+
+    queries: Int[Tensor, "group query"]
+    keys: Int[Tensor, "group key"]
+    back: Int[Tensor, " cell"]
+    offsets: Int[Tensor, "query key axis"]
+    hidden: Float[Tensor, "group query key"] | None
+
+    def attend(
+        self,
+        q: Shaped[Tensor, "batch head query_cell feature"],
+        k: Shaped[Tensor, "batch head key_cell feature"],
+        v: Shaped[Tensor, "batch head key_cell feature"],
+        bias: Float[Tensor, "head query key"] | None,
+        scale: float,
+    ) -> Shaped[Tensor, "batch head query_cell feature"]:
+        """Softmax attention inside each group."""
+        if bias is not None and bias.requires_grad and q.device.type == "cpu":
+            return self._attend_by_products(q, k, v, bias, scale)
+        queries, keys, values = self.split(q, self.queries), self.split(k, self.keys), self.split(v, self.keys)
+        mask = mask_of(self.hidden, bias, q)
+        return self.join(F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scale))
+
+    def _attend_by_products(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float) -> Tensor:
+        """Attention with a bias that learns: the engine has no kernel for it, and would copy everything once more."""
+        queries = self.split_heads(q, self.queries)
+        keys, values = (self.split_heads(u, self.keys) for u in (k, v))
+        score = queries @ keys.mT
+        added = bias if self.hidden is None else self.hidden[:, None] + bias
+        score = torch.add(added.to(q.dtype), score.unflatten(0, (len(q), -1)), alpha=scale).flatten(0, 1)
+        return self.join_heads(score.softmax(dim=-1) @ values)
+
+    def split(
+        self, u: Shaped[Tensor, "batch head cell feature"], cells: Int[Tensor, "group inner"]
+    ) -> Shaped[Tensor, "batch_group head inner feature"]:
+        """The functions on `cells`, which are `queries` or `keys`."""
+        batch, heads, size, features = u.shape
+        rows = _rows(u).index_select(0, _in_all(cells, batch, size))
+        return rows.view(batch * len(cells), -1, heads, features).transpose(1, 2)
+
+    def join(self, u: Shaped[Tensor, "batch_group head query feature"]) -> Shaped[Tensor, "batch head cell feature"]:
+        """From the queries of the groups back to the cells."""
+        _, heads, _, features = u.shape
+        batch = len(u) // len(self.queries)
+        rows = _rows(u).index_select(0, _in_all(self.back, batch, self.queries.numel()))
+        return rows.view(batch, -1, heads, features).transpose(1, 2)
+
+    def split_heads(
+        self, u: Shaped[Tensor, "batch head cell feature"], cells: Int[Tensor, "group inner"]
+    ) -> Shaped[Tensor, "batch_group head inner feature"]:
+        """`split` with the functions of each head together in memory."""
+        batch, heads, size, features = u.shape
+        place = _in_all(cells, batch, size).view(-1, 1, cells.shape[1])
+        row = place * heads + torch.arange(heads, device=u.device)[:, None]
+        return u.transpose(1, 2).reshape(-1, features).index_select(0, row.flatten()).view(*row.shape, features)
+
+    def join_heads(
+        self, u: Shaped[Tensor, "batch_group head query feature"]
+    ) -> Shaped[Tensor, "batch head cell feature"]:
+        """`join` from there."""
+        _, heads, inner, features = u.shape
+        batch = len(u) // len(self.queries)
+        place = _in_all(self.back, batch, self.queries.numel())[:, None]
+        row = (place // inner * heads + torch.arange(heads, device=u.device)) * inner + place % inner
+        return u.reshape(-1, features).index_select(0, row.flatten()).view(batch, -1, heads, features).transpose(1, 2)
+
+
+def hide(seen: Bool[Tensor, "*places"]) -> Float[Tensor, "*places"]:
+    """Added to scores: minus infinity where nothing is seen."""
+    return torch.where(seen, 0.0, -torch.inf)
+
+
+def mask_of(
+    hidden: Float[Tensor, "group query key"] | None,
+    bias: Float[Tensor, "head query key"] | None,
+    q: Shaped[Tensor, "batch head cell feature"],
+) -> Float[Tensor, "#batch_group #head query key"] | None:
+    """What is added to the scores of all groups of all samples."""
+    if hidden is None:
+        return None if bias is None else bias[None].to(q.dtype)
+    mask = (hidden[:, None] if bias is None else hidden[:, None] + bias).to(q.dtype)
+    return mask if len(q) == 1 or len(mask) == 1 else mask.repeat(len(q), 1, 1, 1)
+
+
+def _rows(u: Shaped[Tensor, "batch head cell feature"]) -> Shaped[Tensor, "row head_feature"]:
+    """The features of each cell of each sample: no copy where they are together in memory."""
+    return u.transpose(1, 2).flatten(2).flatten(0, 1)
+
+
+def _in_all(cells: Int[Tensor, "*place"], batch: int, size: int) -> Int[Tensor, " row"]:
+    """The rows of these cells in every sample, each of which has `size` rows."""
+    first = size * torch.arange(batch, device=cells.device)
+    return (first[:, None] + cells.flatten()).flatten()
