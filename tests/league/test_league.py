@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from mondrian.cli import main
-from mondrian.league.plan import OUTCOME, Plan
+from mondrian.league.outcome import FILE as OUTCOME
+from mondrian.league.outcome import Outcome
+from mondrian.league.plan import Plan
 from mondrian.league.runner import LOCK, Bar, Running, run
 from mondrian.league.settings import read
 from mondrian.run import Run
@@ -42,11 +44,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_training_ended_once(folder: Path) -> None:
     files = list(folder.glob(f"main/*/*/{OUTCOME}"))
-    outcomes = {str(file.parent.relative_to(folder / "main")): json.loads(file.read_text()) for file in files}
-    assert len(outcomes) == 2 * 2 + 1  # two entrants, two budgets; one of them with a second seed
-    assert {outcome["state"] for outcome in outcomes.values()} == {"done"}
-    for name in outcomes:
-        steps = Run.open(folder / "main" / name).history()["step"]
+    assert len(files) == 2 * 2 + 1  # two entrants, two budgets; one of them with a second seed
+    for file in files:
+        outcome = Outcome.load(file.parent)
+        assert outcome is not None
+        assert outcome.done
+        steps = Run.open(file.parent).history()["step"]
         assert (steps[1:] >= steps[:-1]).all()  # no step is there twice, from two processes
 
 
@@ -98,7 +101,7 @@ def test_what_diverged_is_said_and_what_is_missing_too(folder: Path, tmp_path: P
     words = [*WORDS, f"folder={tmp_path / 'league'}", "jobs=0"]
     part = tmp_path / "league" / "main"
     (lost,) = part.glob("fno/samples*/outcome.json")
-    lost.write_text('{"state": "diverged", "message": "the loss is nan at step 3"}')
+    Outcome(message="the loss is nan at step 3").save(lost.parent)
     (missing,) = part.glob("vit_sepmo_staggered/samples*/outcome.json")
     missing.unlink()
     assert main(["league", *words]) == 0
@@ -107,6 +110,18 @@ def test_what_diverged_is_said_and_what_is_missing_too(folder: Path, tmp_path: P
     assert "Not there yet: vit_sepmo_staggered." in text
     results = json.loads((part / "results.json").read_text())
     assert [(lost["name"], lost["budget"]) for lost in results["diverged"]] == [("fno", "samples")]
+
+
+def test_outcomes_and_evaluations_are_enough_to_show_a_league_elsewhere(folder: Path, tmp_path: Path) -> None:
+    part = folder / "main"
+    kept = [part / "league.json", part / "speeds.json", *part.glob(f"*/*/{OUTCOME}"), *part.glob("*/*/evaluation*/*")]
+    for file in kept:
+        copy = tmp_path / file.relative_to(folder)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    assert main(["league", *WORDS, f"folder={tmp_path}", "jobs=0"]) == 0
+    for name in ("results.md", "results.csv", "curves_time.png", "fields_time.png"):
+        assert (tmp_path / "main" / name).read_bytes() == (part / name).read_bytes(), name
 
 
 def test_where_nothing_was_trained_there_is_nothing_to_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,7 +188,7 @@ def test_a_training_that_another_process_is_at_is_waited_for(tmp_path: Path) -> 
 
     def other() -> None:
         time.sleep(1.5)
-        (job.folder / OUTCOME).write_text('{"state": "done", "valid_loss": 1.0}')
+        Outcome(valid_loss=1.0).save(job.folder)
         lock.close()
 
     with open(job.folder / LOCK, "wb") as lock:

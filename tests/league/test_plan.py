@@ -1,6 +1,5 @@
 """Which trainings a league needs: learning rates first, then both budgets, then more seeds for the best."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,8 @@ from hydra.utils import instantiate
 
 from mondrian.league.agreement import agree
 from mondrian.league.entrants import Entrant, known_names
-from mondrian.league.plan import OUTCOME, Job, Plan
+from mondrian.league.outcome import Outcome
+from mondrian.league.plan import Job, Plan
 from mondrian.league.settings import SAMPLES, TIME, TUNING, read
 from mondrian.training.settings import configure
 
@@ -25,9 +25,7 @@ def plan(tmp_path: Path) -> Plan:
 
 
 def end(job: Job, loss: float | None) -> None:
-    outcome = {"state": "diverged", "message": ""} if loss is None else {"state": "done", "valid_loss": loss}
-    job.folder.mkdir(parents=True, exist_ok=True)
-    (job.folder / OUTCOME).write_text(json.dumps(outcome))
+    (Outcome(message="the loss is nan") if loss is None else Outcome(valid_loss=loss)).save(job.folder)
 
 
 def waiting(plan: Plan) -> list[tuple[str, str, float, int]]:

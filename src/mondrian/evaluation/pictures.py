@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -48,6 +49,12 @@ def rollout_fields(rollout: Rollout) -> Arrays:
         f"{name}/rollout_prediction": prediction.float().cpu().numpy(),
         f"{name}/rollout_times": np.array(rollout.times),
     }
+
+
+def of_first_sample(fields: Mapping[str, Shaped[np.ndarray, "..."]]) -> Arrays:
+    """The same arrays with one sample, and one trajectory, in place of several."""
+    several = {name for name in fields if "/" in name and not name.endswith("/rollout_times")}
+    return {name: array[:1] if name in several else array for name, array in fields.items()}
 
 
 def _spread_over(indices: list[int], count: int) -> list[int]:

@@ -101,8 +101,9 @@ def draw_curves(rows: Sequence[Row], styles: Looks) -> Figure:
     panels = figure.subplots(1, 2, sharey=True)
     for row in rows:
         style = styles[row.entrant.name]
-        panels[0].plot(row.curve.samples, row.curve.mae, label=row.entrant.label, **style)
-        panels[1].plot(row.curve.samples / row.speed / 60, row.curve.mae, **style)
+        samples, mae = np.array(row.first.samples), row.first.mae
+        panels[0].plot(samples, mae, label=row.entrant.label, **style)
+        panels[1].plot(samples / row.speed / 60, mae, **style)
     for ax, label in zip(panels, ("training samples seen", "minutes of training"), strict=True):
         ax.set_xlabel(label)
         grid_lines(ax)
@@ -172,9 +173,9 @@ def draw_spectra(rows: Sequence[Row], styles: Looks) -> Figure:
 @styled
 def draw_fields(rows: Sequence[Row]) -> Figure:
     """One sample: finest resolution, or that of training where it is rollouts that count."""
-    fields = [Fields.load(row.run.evaluation / "fields.npz") for row in _shown(rows)]
+    fields = [row.fields for row in _shown(rows)]
     rolled = any(each.rollout for each in fields)
-    points = rows[0].points if rolled else max((p for each in fields for p in each.one_step), key=math.prod)
+    points = rows[0].first.points if rolled else max((p for each in fields for p in each.one_step), key=math.prod)
     pairs = [
         None if (samples := each.one_step.get(points)) is None else (samples.truth[0, -1], samples.prediction[0, -1])
         for each in fields
@@ -185,8 +186,8 @@ def draw_fields(rows: Sequence[Row]) -> Figure:
 @styled
 def draw_last_frames(rows: Sequence[Row]) -> Figure | None:
     """The last frame of one rollout at the resolution of training."""
-    fields = [Fields.load(row.run.evaluation / "fields.npz") for row in _shown(rows)]
-    found = [each.rollout.get(rows[0].points) for each in fields]
+    fields = [row.fields for row in _shown(rows)]
+    found = [each.rollout.get(rows[0].first.points) for each in fields]
     pairs = [None if frames is None else (frames.truth[0, -1, -1], frames.prediction[0, -1, -1]) for frames in found]
     time = next((frames.times[-1] for frames in found if frames is not None), None)
     return None if time is None else _strip(_labels(rows), fields, pairs, f"rollout, time {time:g}")
@@ -236,7 +237,7 @@ def _strip(
 
 def _trained(row: Row, entries: Sequence[Entry]) -> Entry | None:
     """What was found at the resolution of training."""
-    return next((entry for entry in entries if entry.points == row.points), None)
+    return next((entry for entry in entries if entry.points == row.first.points), None)
 
 
 def _name_lines(figure: Figure, ax: Axes) -> None:

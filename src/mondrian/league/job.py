@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mondrian.evaluation import evaluate
-from mondrian.files import write_json
-from mondrian.league.plan import NATIVE, OUTCOME
+from mondrian.evaluation.pictures import of_first_sample
+from mondrian.league.outcome import Outcome
+from mondrian.league.plan import NATIVE
 from mondrian.process import keep_large_blocks
 from mondrian.run import Run
 from mondrian.training.guards import Diverged, Stopped
@@ -31,32 +31,30 @@ def main(file: Path) -> int:
     try:
         train_config(task["words"], progress=True)
     except Diverged as error:
-        _end(run, {"state": "diverged", "message": str(error).partition(";")[0]})
+        _end(run, Outcome.diverged(run, str(error).partition(";")[0]))
         return 0
     except Stopped:
         return 130
-    history = run.history()
-    losses = history["valid_loss"][np.isfinite(history["valid_loss"])]
-    if not len(losses):
-        _end(run, {"state": "diverged", "message": "no validation loss was finite"})
-        return 0
-    if task["evaluate"]:
+    outcome = Outcome.of(run)
+    if outcome.done and task["evaluate"]:
         _evaluate(run, task)
-    _end(run, {"state": "done", "valid_loss": float(losses.min())})
+    _end(run, outcome)
     return 0
 
 
 def _evaluate(run: Run, task: dict[str, Any]) -> None:
+    """Of fields only what the league shows, of paths only those it was given: its folder may be carried elsewhere."""
     surrogate, splits = run.surrogate(), run.data()
-    folders = {run.evaluation: splits}
+    tests = {run.evaluation: (splits, task["data"])}
     if task["native"] is not None:
-        folders[run.folder / NATIVE] = splits.of_other_data(task["native"])
-    for folder, data in folders.items():
-        evaluate(surrogate, data, horizon=task["horizon"], name=run.name).save(folder)
+        tests[run.folder / NATIVE] = (splits.of_other_data(task["native"]), task["native"])
+    for folder, (data, path) in tests.items():
+        found = evaluate(surrogate, data, horizon=task["horizon"], name=run.name)
+        replace(found, data=path, fields=of_first_sample(found.fields)).save(folder)
 
 
-def _end(run: Run, outcome: dict[str, Any]) -> None:
-    write_json(run.folder / OUTCOME, outcome)
+def _end(run: Run, outcome: Outcome) -> None:
+    outcome.save(run.folder)
     shutil.rmtree(run.checkpoints, ignore_errors=True)  # the best model is the artefact
 
 

@@ -6,7 +6,6 @@ validation loss. When everyone has, the best by validation loss train again with
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from mondrian.league.entrants import Entrant
+from mondrian.league.outcome import Outcome
 from mondrian.league.settings import SAMPLES, TIME, TUNING, League
 from mondrian.run import Run
 
-TASK, OUTCOME, NATIVE = "task.json", "outcome.json", "evaluation_native"  # in the folder of a training
+TASK, NATIVE = "task.json", "evaluation_native"  # in the folder of a training
 VALIDATIONS = 16  # in each training: the points of its learning curve
 TRIALS = 4  # validations in the trial of a learning rate, of which the best counts
 
@@ -39,16 +39,15 @@ class Job:
         return Run(self.folder)
 
     @property
-    def outcome(self) -> dict[str, Any] | None:
-        """How it ended: `state` is done or diverged, the latter with a `message`; None where it has not."""
-        file = self.folder / OUTCOME
-        return json.loads(file.read_text()) if file.exists() else None
+    def outcome(self) -> Outcome | None:
+        """How it ended; None where it has not."""
+        return Outcome.load(self.folder)
 
     @property
     def loss(self) -> float:
         """The best validation loss; infinite where the training diverged or has not ended."""
         outcome = self.outcome
-        return float(outcome["valid_loss"]) if outcome is not None and outcome["state"] == "done" else math.inf
+        return math.inf if outcome is None else outcome.valid_loss
 
 
 @dataclass(frozen=True)
@@ -164,6 +163,7 @@ class Plan:
         return {
             "words": self.words(job),
             "evaluate": job.budget != TUNING,
+            "data": str(self.league.data),
             "native": None if self.league.native_data is None else str(self.league.native_data),
             "horizon": self.league.horizon,
         }

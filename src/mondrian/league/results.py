@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
-from mondrian.data.manifest import Manifest
 from mondrian.evaluation import Evaluation
+from mondrian.evaluation.results import FIELDS
 from mondrian.league.entrants import Entrant
+from mondrian.league.outcome import Outcome
 from mondrian.league.plan import NATIVE, Job, Plan
-from mondrian.run import Run
+from mondrian.report.results import Fields
 from mondrian.statistics import Summary
 
 
@@ -54,54 +54,47 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """The validation error of one training against the samples that it had seen."""
-
-    samples: Float[np.ndarray, " validation"]
-    mae: Float[np.ndarray, " validation"]
-
-    @classmethod
-    def of(cls, run: Run) -> Curve:
-        history = run.history()
-        there = np.isfinite(history["valid_mae"])
-        return cls(history["samples"][there], history["valid_mae"][there])
-
-
-@dataclass(frozen=True)
 class Row:
     """An entrant under one budget. `scores` are named `mae 32x32`, `native mae 64x64`, `rollout 64x64` and so on.
 
-    `speed` counts training samples a second on a free core, and `measured` those of its training, beside others.
+    `speed` counts training samples a second on a free core; those of its training, beside others, are in its outcome.
     """
 
     entrant: Entrant
     budget: str
-    parameters: int
-    points: tuple[int, ...]  # of the grid that it was trained on
     speed: float
-    measured: float
-    rate: float
-    samples: int
     scores: dict[str, Score]
     jobs: tuple[Job, ...]
+    outcomes: tuple[Outcome, ...]  # of the jobs
+
+    @property
+    def first(self) -> Outcome:
+        """Of the training with the first seed."""
+        return self.outcomes[0]
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.jobs[0].rate
+
+    @property
+    def samples(self) -> int:
+        """Training samples seen."""
+        return int(self.first.samples[-1])
 
     @property
     def minutes(self) -> float:
         """The time that its training takes on a free core, without validation."""
         return self.samples / self.speed / 60
 
-    @property
-    def run(self) -> Run:
-        """The training with the first seed."""
-        return self.jobs[0].run
-
-    @cached_property
-    def curve(self) -> Curve:
-        return Curve.of(self.run)
-
     @cached_property
     def evaluation(self) -> Evaluation:
-        return Evaluation.load(self.run.evaluation)
+        return Evaluation.load(self.jobs[0].run.evaluation)
+
+    @cached_property
+    def fields(self) -> Fields:
+        """What there is to look at of the first seed."""
+        return Fields.load(self.jobs[0].run.evaluation / FIELDS)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -109,15 +102,15 @@ class Row:
             "label": self.entrant.label,
             "ours": self.entrant.ours,
             "budget": self.budget,
-            "parameters": self.parameters,
+            "parameters": self.first.parameters,
             "samples_per_second": self.speed,
-            "measured_samples_per_second": self.measured,
+            "measured_samples_per_second": self.first.samples_per_second,
             "learning_rate": self.rate,
             "samples": self.samples,
             "minutes": self.minutes,
             "seeds": len(self.jobs),
             "scores": {name: asdict(score) for name, score in self.scores.items()},
-            "curve": {"samples": self.curve.samples.tolist(), "mae": self.curve.mae.tolist()},
+            "curve": {"samples": self.first.samples, "mae": self.first.mae},
             "rollouts": {
                 place(entry.points): {
                     "times": entry.times,
@@ -126,8 +119,9 @@ class Row:
                 }
                 for entry in self.evaluation.rollout
             },
-            "words": self.run.facts["words"],
-            "versions": self.run.facts["versions"],
+            "words": self.first.words,
+            "versions": self.first.versions,
+            "machines": sorted({outcome.machine for outcome in self.outcomes}),
         }
 
 
@@ -140,24 +134,22 @@ def collect(plan: Plan) -> dict[str, list[Row]]:
         for budget, first in plan.trainings(entrant).items():
             seeds = range(plan.league.budgets.seeds)
             jobs = [first, *(plan.trainings(entrant, seed)[budget] for seed in seeds if seed)]
-            done = tuple(job for job in jobs if job.outcome is not None and job.outcome["state"] == "done")
+            done = {job: outcome for job in jobs if (outcome := job.outcome) is not None and outcome.done}
             if done:
-                found.setdefault(budget, []).append(_row(plan, budget, done))
+                found.setdefault(budget, []).append(_row(plan, done))
     for rows in found.values():
-        rows.sort(key=lambda row: row.scores[f"mae {place(row.points)}"].mean)
+        rows.sort(key=lambda row: row.scores[f"mae {place(row.first.points)}"].mean)
     return found
 
 
 def diverged(plan: Plan) -> dict[Job, str]:
     """The trainings that did not stay finite, and what they said."""
-    outcomes = {job: job.outcome for job in plan.everything()}
-    return {job: found["message"] for job, found in outcomes.items() if found and found["state"] == "diverged"}
+    return {job: outcome.message for job in plan.everything() if (outcome := job.outcome) and not outcome.done}
 
 
 def hours(plan: Plan) -> float:
     """What all trainings took by the clock, with validation and without evaluation, one after the other."""
-    histories = [job.run.history() for job in plan.everything() if job.run.history_file.exists()]
-    return sum(float(history["seconds"][-1]) for history in histories if history) / 3600
+    return sum(outcome.seconds for job in plan.everything() if (outcome := job.outcome)) / 3600
 
 
 def place(points: Sequence[int]) -> str:
@@ -165,25 +157,19 @@ def place(points: Sequence[int]) -> str:
     return "x".join(map(str, points))
 
 
-def _row(plan: Plan, budget: str, jobs: tuple[Job, ...]) -> Row:
+def _row(plan: Plan, done: Mapping[Job, Outcome]) -> Row:
     values: dict[str, list[Summary]] = {}
-    for job in jobs:
+    for job in done:
         for name, value in _scores(job).items():
             values.setdefault(name, []).append(value)
-    entrant, run = jobs[0].entrant, jobs[0].run
-    history = run.history()
-    stored = Manifest.load(plan.league.data).points["train"]
+    jobs = tuple(done)
     return Row(
-        entrant,
-        budget,
-        parameters=run.facts["parameters"],
-        points=tuple(run.config["data"]["train_points"] or min(stored, key=math.prod)),
-        speed=plan.speeds[entrant.name],
-        measured=float(np.nanmedian(history["samples_per_second"])),
-        rate=jobs[0].rate,
-        samples=int(history["samples"][-1]),
+        jobs[0].entrant,
+        jobs[0].budget,
+        speed=plan.speeds[jobs[0].entrant.name],
         scores={name: Score.of(found) for name, found in values.items()},
         jobs=jobs,
+        outcomes=tuple(done.values()),
     )
 
 

@@ -154,7 +154,7 @@ class Bar:
     def say(self, job: Job) -> None:
         outcome = job.outcome
         assert outcome is not None
-        found = f"validation loss {outcome['valid_loss']:.4g}" if outcome["state"] == "done" else outcome["message"]
+        found = outcome.message or f"validation loss {outcome.valid_loss:.4g}"
         self.write(f"{job.entrant.name:<22} {job.budget:<8} lr {job.rate:g} seed {job.seed}  {found}")
 
     def write(self, text: str) -> None:

@@ -74,15 +74,15 @@ def _conditions(plan: Plan) -> str:
 def _table(plan: Plan, rows: Sequence[Row]) -> str:
     """Absolute errors at every resolution, the others at that of training; all of them are in the CSV."""
     everything = dict.fromkeys(name for row in rows for name in row.scores)
-    names = [name for name in everything if "mae " in name or name.endswith(f" {place(rows[0].points)}")]
+    names = [name for name in everything if "mae " in name or name.endswith(f" {place(rows[0].first.points)}")]
     head = ["place", "model", "parameters", "samples/s", "in training", "lr", "samples", "minutes", "seeds", *names]
     body = [
         [
             str(number),
             row.entrant.label,
-            f"{row.parameters:,}",
+            f"{row.first.parameters:,}",
             f"{row.speed:.1f}",
-            f"{row.measured:.1f}",
+            f"{row.first.samples_per_second:.1f}",
             f"{row.rate:g}{_end_of(plan, row)}",
             f"{row.samples:,}",
             f"{row.minutes:.1f}",
@@ -116,8 +116,8 @@ def csv_text(rows: Rows) -> str:
     writer.writerow(COLUMNS)
     for budget, found in rows.items():
         for row in found:
-            speeds = (f"{speed:.4g}" for speed in (row.speed, row.measured))
-            facts = [budget, row.entrant.name, row.parameters, *speeds, f"{row.rate:g}", row.samples]
+            speeds = (f"{speed:.4g}" for speed in (row.speed, row.first.samples_per_second))
+            facts = [budget, row.entrant.name, row.first.parameters, *speeds, f"{row.rate:g}", row.samples]
             for name, score in row.scores.items():
                 deviation = "" if score.deviation is None else f"{score.deviation:.6g}"
                 interval = (f"{bound:.6g}" for bound in (score.low, score.high))
