@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.measure import interleaved, table
 from benchmarks.passes import forward_run, training_step
 from mondrian import LowRank, RelativeBias, SeparableMixture, nbr_no, swin_no
 from mondrian.attention import AttentionSpec, FunctionAttention
 from mondrian.attention.groups import Groups, mask_of
 from mondrian.attention.patterns import Bias
 from mondrian.attention.tiles import best_tile, tiles, windows
+from mondrian.benchmark.measure import interleaved, table
 from mondrian.decomposition import Lattice
 from mondrian.strip import Strip
 

@@ -17,10 +17,10 @@ from tqdm import tqdm
 
 import mondrian
 from benchmarks.attention import models_on_many_subdomains, tiling, windowing
-from benchmarks.measure import flops, interleaved, keep_large_allocations, matrix_peak, peak_memory, table
 from benchmarks.passes import forward_run, training_step
-from benchmarks.sections import run_sections
+from benchmarks.sections import keep_large_allocations, run_sections
 from mondrian import Integral, Mixture, SeparableMixture
+from mondrian.benchmark.measure import flops, interleaved, matrix_peak, peak_memory, table
 from mondrian.operators import Evaluation, OperatorSpec, use_definitions
 from mondrian.quadrature import Cell, Midpoint
 

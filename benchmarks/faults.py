@@ -28,9 +28,9 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from benchmarks.measure import table
 from benchmarks.sections import store
 from mondrian import Grid
+from mondrian.benchmark.measure import table
 from mondrian.data import AllenCahn
 from mondrian.data.generate import generate, plan
 from mondrian.run import Run

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from benchmarks.measure import interleaved, keep_large_allocations, peak_memory, table
-from benchmarks.sections import run_sections
+from benchmarks.sections import keep_large_allocations, run_sections
 from mondrian import RelativeBias, SeparableMixture, nbr_no, unet_no, vit_no
+from mondrian.benchmark.measure import interleaved, peak_memory, table
 from mondrian.models import TransformerOperator
 
 RESULTS = Path(__file__).parent / "results" / "hierarchy.md"

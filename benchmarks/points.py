@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from benchmarks.measure import interleaved, keep_large_allocations, table
+from benchmarks.sections import keep_large_allocations
 from mondrian import Grid, Midpoint
+from mondrian.benchmark.measure import interleaved, table
 from mondrian.points import Boxes, CrossAttention, CrossIntegral, LearnedResampler, Placement, PointSet, Tiles
 from mondrian.quadrature import Cell
 

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from benchmarks.measure import interleaved, keep_large_allocations, table
-from benchmarks.sections import run_sections
+from benchmarks.sections import keep_large_allocations, run_sections
 from mondrian import Grid, RelativeBias, SeparableMixture, vit_no
+from mondrian.benchmark.measure import interleaved, table
 from mondrian.data.problems import AllenCahn
 from mondrian.data.restriction import block_average
 from mondrian.models import TransformerOperator

@@ -14,8 +14,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from benchmarks.measure import flops
 from mondrian import Grid, RelativeBias, SeparableMixture, nbr_no, swin_no, vit_no
+from mondrian.benchmark.measure import flops
 from mondrian.models import TransformerOperator
 from mondrian.models.transformer import TransformerSpec
 from mondrian.parallel import Partition, Processes, SpreadModel

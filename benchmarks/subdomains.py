@@ -22,9 +22,9 @@ import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
-from benchmarks.measure import flops, highest_mark, reset_highest_mark, table, wait_for_quiet
 from benchmarks.sections import run_sections
 from benchmarks.spread import FUNCTIONS, KINDS, POINTS, costs_of, model_of, started, training_step
+from mondrian.benchmark.measure import flops, highest_mark, reset_highest_mark, table, wait_for_quiet
 from mondrian.parallel import Processes
 from mondrian.parallel.cost import Machine
 

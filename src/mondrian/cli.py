@@ -19,7 +19,7 @@ from mondrian.extras import MissingLibrary
 from mondrian.process import keep_large_blocks
 from mondrian.recipes import one_line
 
-COMMANDS = ("models", "generate", "train", "evaluate", "predict", "report", "sweep", "league", "demo")
+COMMANDS = ("models", "generate", "train", "evaluate", "predict", "report", "sweep", "benchmark", "league", "demo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from benchmarks.measure import flops
 from benchmarks.spread import counted
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from mondrian.benchmark.measure import flops
 from mondrian.cli import main
 from mondrian.data.sources.base import Field
 from mondrian.parallel import Partition, Processes, SpreadModel, mesh_of

@@ -33,13 +33,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from mondrian import artefact
 from mondrian.data.datasets import Window
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
+from mondrian.device import chosen_device
 from mondrian.evaluation import Evaluation, evaluate
 from mondrian.evaluation.tables import size
 from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogate
@@ -91,7 +91,7 @@ def run(arguments: list[str]) -> None:
 
 def measure(each: Subject, settings: Settings) -> Evaluation:
     """Evaluate one subject, on grids or on meshes."""
-    surrogate = each.surrogate.to(_device(settings.device))
+    surrogate = each.surrogate.to(chosen_device(settings.device))
     if isinstance(each.splits, MeshSplits):
         assert isinstance(surrogate, MeshSurrogate)
         for key in ("points", "interface"):
@@ -195,14 +195,3 @@ def _value(key: str, value: Any) -> Any:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _device(name: str | None) -> torch.device:
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device={name} cannot be used: {str(error).splitlines()[0]}") from error
-    return device

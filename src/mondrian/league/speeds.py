@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable, Mapping
 
 import torch
-from torch import nn
 from tqdm import tqdm
 
+from mondrian.benchmark.passes import training_step
 from mondrian.files import write_json
-from mondrian.grid import Grid
 from mondrian.league.settings import League
 from mondrian.training.data import OperatorData
 from mondrian.training.fitting import model_spec
@@ -75,8 +74,6 @@ def step_seconds(
             for name, step in steps.items():
                 began = clock()
                 step()
-                if torch.cuda.is_available():
-                    torch.cuda.synchronize()
                 if number:
                     found[name].append(clock() - began)
                 bar.update()
@@ -97,16 +94,3 @@ def _step(league: League, words: list[str], data: OperatorData) -> Callable[[], 
     x = torch.randn(league.batch_size, len(data.in_names), *grid.points, device=device)
     y = torch.randn(league.batch_size, len(data.out_names), *grid.points, device=device)
     return training_step(model, x, y, grid)
-
-
-def training_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor, grid: Grid) -> Callable[[], None]:
-    """Forward, backward and a step of the optimiser."""
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
-
-    def step() -> None:
-        optimiser.zero_grad()
-        nn.functional.mse_loss(model(x, grid=grid), y).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-        optimiser.step()
-
-    return step

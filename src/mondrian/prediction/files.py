@@ -12,6 +12,7 @@ import torch
 from tqdm import tqdm
 
 from mondrian.artefact import CONFIG, OperatorModel, from_pretrained
+from mondrian.device import chosen_device
 from mondrian.grid import Grid
 from mondrian.prediction.arrays import ARRAYS
 from mondrian.prediction.inputs import HDF5, Samples, open_samples
@@ -40,11 +41,7 @@ def load_model(folder: str | Path, *, device: str = "cpu") -> OperatorModel:
         artefact = folder / "artefact"
         if not artefact.exists():
             raise ValueError(f"{folder} holds no model yet: training has not come to its first validation")
-    model = from_pretrained(artefact)
-    try:
-        return model.to(torch.device(device))
-    except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
-        raise ValueError(f"device={device} cannot be used: {str(error).splitlines()[0]}") from error
+    return from_pretrained(artefact).to(chosen_device(device))
 
 
 def predict_file(

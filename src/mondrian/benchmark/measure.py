@@ -1,30 +1,27 @@
-"""Timing as ratios in one run, interleaved; memory in a process of its own."""
+"""Time of several cases in turns, so that their ratios mean something; memory in a process of its own."""
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+Case = TypeVar("Case", bound=Hashable)
 
-def keep_large_allocations() -> None:
-    """Start the process again with glibc told to keep large blocks: else every step faults its pages in anew."""
-    wanted = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.execve(sys.executable, sys.orig_argv, os.environ | wanted)
+_LOAD, _MARKS = Path("/proc/stat"), Path("/proc/self/clear_refs")  # on Linux only
 
 
 def interleaved(
-    cases: dict[str, Callable[[], Any]], *, rounds: int = 5, seconds: float = 60.0, patience: float = 120.0
-) -> dict[str, float]:
+    cases: Mapping[Case, Callable[[], Any]], *, rounds: int = 5, seconds: float = 60.0, patience: float = 120.0
+) -> dict[Case, float]:
     """The best time of each case, taken in turns, so that a busy neighbour slows them all alike.
 
     Every case runs once to warm up and at least once more; then until `rounds` or `seconds` are used up. In each round
@@ -59,7 +56,7 @@ def _seconds(run: Callable[[], Any], clock: Callable[[], float]) -> float:
 def wait_for_quiet(seconds: float, *, share: float = 0.1) -> float:
     """Sleep until others use less than `share` of the cores, at most for `seconds`; returns how long that took."""
     start = time.perf_counter()
-    while time.perf_counter() - start < seconds:
+    while _LOAD.exists() and time.perf_counter() - start < seconds:
         before = _busy()
         time.sleep(0.3)
         if _busy() - before < share * 0.3 * (os.cpu_count() or 1):
@@ -69,7 +66,7 @@ def wait_for_quiet(seconds: float, *, share: float = 0.1) -> float:
 
 def _busy() -> float:
     """Seconds that all cores together have worked so far, other machines' share of them included."""
-    user, nice, system, _, _, irq, soft, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    user, nice, system, _, _, irq, soft, steal = map(int, _LOAD.read_text().split()[1:9])
     return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
 
 
@@ -93,7 +90,12 @@ def flops(run: Callable[[], Any]) -> int:
 
 
 def peak_memory(make: Callable[..., Callable[[], Any]], *arguments: Any) -> float:
-    """Bytes that `make(*arguments)()` needs beyond what is there before it runs, in a new process."""
+    """Bytes that `make(*arguments)()` needs beyond what is there before it runs, in a new process.
+
+    NaN where the system does not tell (elsewhere than on Linux), or where the process ended without an answer.
+    """
+    if not _MARKS.exists():
+        return math.nan
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     child = context.Process(target=_measure, args=(there, make, arguments))
@@ -102,7 +104,7 @@ def peak_memory(make: Callable[..., Callable[[], Any]], *arguments: Any) -> floa
     try:
         return float(here.recv())
     except EOFError:
-        return float("nan")  # out of memory, most likely
+        return math.nan  # out of memory, most likely
     finally:
         child.join()
 
@@ -116,7 +118,7 @@ def _measure(pipe: Connection, make: Callable[..., Callable[[], Any]], arguments
 
 def reset_highest_mark() -> int:
     """Make the highest mark of this process' memory what there is now, and return it."""
-    Path("/proc/self/clear_refs").write_text("5")
+    _MARKS.write_text("5")
     return highest_mark()
 
 
