@@ -198,6 +198,20 @@ def test_a_training_that_another_process_is_at_is_waited_for(tmp_path: Path) -> 
     assert sorted(os.listdir(job.folder)) == [LOCK, OUTCOME]  # nothing was started here
 
 
+def test_an_interrupt_that_reaches_the_league_alone_ends_its_trainings_too(tmp_path: Path) -> None:
+    words = [*WORDS, f"folder={tmp_path}", "entrants=[fno]", "samples=100000", "minutes=null", "jobs=1"]
+    league = subprocess.Popen([sys.executable, "-m", "mondrian.cli", "league", *words], start_new_session=True)
+    until = time.monotonic() + 120
+    while not (logs := list(tmp_path.glob("main/fno/*/history.csv"))) and time.monotonic() < until:
+        time.sleep(0.05)
+    league.send_signal(signal.SIGINT)
+    assert league.wait(timeout=60) == 130
+    assert not (logs[0].parent / OUTCOME).exists()
+    assert list(logs[0].parent.glob("checkpoints/*"))  # its state is kept
+    with open(logs[0].parent / LOCK, "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody is at it
+
+
 def test_a_training_that_fails_is_named_with_its_log(tmp_path: Path) -> None:
     league = read([*WORDS, f"folder={tmp_path}", "jobs=1", "entrants=[fno]", "minutes=null"])  # no data was made
     with pytest.raises(ValueError, match=r"samples_lr0.002_seed0 of fno failed: .*log\.txt"):

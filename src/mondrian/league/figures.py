@@ -17,8 +17,8 @@ from mondrian.league.entrants import Entrant
 from mondrian.league.plan import Plan
 from mondrian.league.results import Row
 from mondrian.league.settings import TITLES
+from mondrian.report.arrays import Fields
 from mondrian.report.planes import Limits, bar, plane, show
-from mondrian.report.results import Fields
 from mondrian.report.style import COLOURS, FAINT, INK, grid_lines, logarithmic, new_figure, png_of, styled
 
 Looks = Mapping[str, Mapping[str, Any]]

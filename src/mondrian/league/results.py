@@ -16,7 +16,7 @@ from mondrian.evaluation.results import FIELDS
 from mondrian.league.entrants import Entrant
 from mondrian.league.outcome import Outcome
 from mondrian.league.plan import NATIVE, Job, Plan
-from mondrian.report.results import Fields
+from mondrian.report.arrays import Fields
 from mondrian.statistics import Summary
 
 

@@ -71,7 +71,9 @@ def run(plan: Plan, *, progress: bool = False) -> None:
                     failures[each.job.folder] = error
                     bar.write(str(error))
             bar.show(running)
-    except KeyboardInterrupt:  # the processes got it too: they save their state and end
+    except KeyboardInterrupt:  # the processes save their state and end, also those that a Ctrl-C did not reach
+        for each in running:
+            each.process.terminate()
         for each in running:
             each.process.wait()
         raise
