@@ -19,9 +19,10 @@ from mondrian.attention import AttentionSpec, FunctionAttention
 from mondrian.attention.groups import Groups, mask_of
 from mondrian.attention.patterns import Bias
 from mondrian.attention.tiles import best_tile, tiles, windows
-from mondrian.benchmark.measure import interleaved, table
+from mondrian.benchmark.measure import interleaved
 from mondrian.decomposition import Lattice
 from mondrian.strip import Strip
+from mondrian.text import markdown_table
 
 TURNS = 5
 
@@ -72,7 +73,9 @@ def models_on_many_subdomains() -> str:
                     ]
                 )
     note = "32 x 32 subdomains of 4 x 4 points, four blocks, batch 1:\n\n"
-    return note + table(["", "full masked matrix", "library", "without attention", "ratio", "of attention alone"], rows)
+    return note + markdown_table(
+        ["", "full masked matrix", "library", "without attention", "ratio", "of attention alone"], rows
+    )
 
 
 def explicit(q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None) -> Tensor:
@@ -115,38 +118,31 @@ def tiling() -> str:
             rows.append([f"{width} channels, {task}, {kind}", *measured])
     chosen = "x".join(map(str, best_tile(lattice, radius) or ()))
     note = f"One layer on 32 x 32 subdomains of 4 x 4 points, radius 2, in ms; the library takes {chosen}, fused:\n\n"
-    return note + table(["tiles of", *("x".join(map(str, tile)) for tile in sizes)], rows)
+    return note + markdown_table(["tiles of", *("x".join(map(str, tile)) for tile in sizes)], rows)
 
 
-def windowed_run(groups: Groups, width: int, training: bool, *, fused: bool) -> Callable[[], None]:
-    """Attention of one layer with four heads in these windows, as the library does it or by the engine's kernel."""
+def windowed_run(groups: Groups, width: int, *, fused: bool) -> Callable[[], None]:
+    """Forward and backward of one layer with four heads in these windows, by the library or the engine's kernel."""
     bias, scale = RelativeBias().build(width, 4, 2), (4 * width) ** -0.5
     shape = (1, len(groups.back), 4, 4 * width)
-    q, k, v = (torch.randn(shape, requires_grad=training).transpose(1, 2) for _ in range(3))
-
-    def by_kernel(added: Tensor) -> Tensor:
-        parts = (groups.split(*part) for part in ((q, groups.queries), (k, groups.keys), (v, groups.keys)))
-        mask = mask_of(groups.hidden, added, q)
-        return groups.join(F.scaled_dot_product_attention(*parts, attn_mask=mask, scale=scale))
+    q, k, v = (torch.randn(shape, requires_grad=True).transpose(1, 2) for _ in range(3))
 
     def run() -> None:
-        with torch.set_grad_enabled(training):
-            added = bias(groups.offsets, (3, 3))
-            y = by_kernel(added) if fused else groups.attend(q, k, v, added, scale)
-            if training:
-                torch.autograd.grad(y.sum(), (q, k, v, *bias.parameters()))
+        added = bias(groups.offsets, (3, 3))
+        y = (groups.by_kernel if fused else groups.attend)(q, k, v, added, scale)
+        torch.autograd.grad(y.sum(), (q, k, v, *bias.parameters()))
 
     return run
 
 
-def least_run(groups: Groups, width: int, training: bool) -> Callable[[], None]:
+def least_run(groups: Groups, width: int) -> Callable[[], None]:
     """Copies into groups and back, and products of matrices: nothing else, and into memory that is there.
 
     Forward three copies, two products and a copy; backward as many copies the other way, and four products.
     """
     heads, (number, inner), features = 4, groups.queries.shape, 4 * width
     rows = (groups.queries[:, None, :] * heads + torch.arange(heads)[:, None]).flatten()
-    given = [torch.randn(len(rows), features) for _ in range(8 if training else 4)]
+    given = [torch.randn(len(rows), features) for _ in range(8)]
     copied = [torch.empty(number * heads, inner, features) for _ in given]
     score, results = torch.empty(number * heads, inner, inner), [torch.empty_like(u) for u in copied[:4]]
 
@@ -156,10 +152,9 @@ def least_run(groups: Groups, width: int, training: bool) -> Callable[[], None]:
         q, k, v, gradient = copied[:4]
         torch.bmm(q, k.mT, out=score)
         torch.bmm(score, v, out=results[0])
-        if training:
-            torch.bmm(gradient, v.mT, out=score)
-            for u, place in zip((q, k, gradient), results[1:], strict=True):
-                torch.bmm(score, u, out=place)
+        torch.bmm(gradient, v.mT, out=score)
+        for u, place in zip((q, k, gradient), results[1:], strict=True):
+            torch.bmm(score, u, out=place)
 
     return run
 
@@ -173,15 +168,14 @@ def repeated(run: Callable[[], None], times: int) -> None:
 def windowing() -> str:
     """Attention in windows alone, with its learned bias, and the copies and products that it cannot do without."""
     groups, rows = windows(Lattice((32, 32), (True, True)), (4, 4), (0, 0), torch.device("cpu")), []
-    for width, training in product((32, 64), (False, True)):
+    for width in (32, 64):
         cases = {
-            "library": windowed_run(groups, width, training, fused=False),
-            "kernel": windowed_run(groups, width, training, fused=True),
-            "least": least_run(groups, width, training),
+            "library": windowed_run(groups, width, fused=False),
+            "kernel": windowed_run(groups, width, fused=True),
+            "least": least_run(groups, width),
         }
         several = {case: partial(repeated, run, TURNS) for case, run in cases.items()}
         time = interleaved(several, rounds=15, seconds=20)
-        task = "forward and backward" if training else "forward"
-        rows.append([f"{width} channels, {task}", *(f"{time[case] / TURNS * 1e3:.1f}" for case in cases)])
+        rows.append([f"{width} channels, forward and backward", *(f"{time[case] / TURNS * 1e3:.1f}" for case in cases)])
     note = "One layer on 32 x 32 subdomains of 4 x 4 points, windows of 4 x 4 subdomains, in ms:\n\n"
-    return note + table(["", "library", "the engine's kernel", "copies and products alone"], rows)
+    return note + markdown_table(["", "library", "the engine's kernel", "copies and products alone"], rows)

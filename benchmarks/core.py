@@ -18,11 +18,13 @@ from tqdm import tqdm
 import mondrian
 from benchmarks.attention import models_on_many_subdomains, tiling, windowing
 from benchmarks.passes import forward_run, training_step
-from benchmarks.sections import keep_large_allocations, run_sections
+from benchmarks.sections import run_sections
 from mondrian import Integral, Mixture, SeparableMixture
-from mondrian.benchmark.measure import flops, interleaved, matrix_peak, peak_memory, table
+from mondrian.benchmark.measure import flops, interleaved, peak_memory
 from mondrian.operators import Evaluation, OperatorSpec, use_definitions
+from mondrian.process import keep_large_blocks
 from mondrian.quadrature import Cell, Midpoint
+from mondrian.text import markdown_table, memory_text
 
 RESULTS = Path(__file__).parent / "results" / "core.md"
 OPERATORS = ("integral", "low_rank", "attention", "spectral", "interpolating", "mo", "sepmo")
@@ -55,8 +57,11 @@ def model_run(name: str, points: int, plain: bool) -> Callable[[], torch.Tensor]
     return run
 
 
-def gib(size: float) -> str:
-    return "n/a" if size != size else f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+def matrix_peak() -> float:
+    """The machine's float32 matrix-product rate in FLOP/s, as measured now."""
+    a = torch.randn(2048, 2048)
+    best = interleaved({"product": lambda: a @ a}, rounds=15)["product"]
+    return 2 * 2048**3 / best
 
 
 def operators() -> str:
@@ -75,7 +80,7 @@ def operators() -> str:
         ],
         [
             "peak memory, definition / fast",
-            f"{gib(memory[True])} / {gib(memory[False])}",
+            f"{memory_text(memory[True])} / {memory_text(memory[False])}",
             f"{memory[True] / max(memory[False], 1):.0f}x",
         ],
         [
@@ -84,7 +89,9 @@ def operators() -> str:
             f"{ratio:.2f}x",
         ],
     ]
-    return "Mixture 64 -> 192, 64 cells, batch 1, 16 x 16 points a cell:\n\n" + table(["", "measured", "ratio"], rows)
+    return "Mixture 64 -> 192, 64 cells, batch 1, 16 x 16 points a cell:\n\n" + markdown_table(
+        ["", "measured", "ratio"], rows
+    )
 
 
 def choice() -> str:
@@ -118,7 +125,7 @@ def choice() -> str:
                     f"{time[chosen.value] / min(time.values()):.2f}",
                 ]
             )
-    return "Forward and backward at 4 x 4 points, 64 cells, batch 32, in ms:\n\n" + table(
+    return "Forward and backward at 4 x 4 points, 64 cells, batch 32, in ms:\n\n" + markdown_table(
         ["operator", "chosen", *(way.value for way in Evaluation), "chosen / best"], rows
     )
 
@@ -156,9 +163,9 @@ def models() -> str:
         )
     time = interleaved({"fast": model_run("allen_cahn/vit_mo", 1024, False)}, rounds=5)
     memory = peak_memory(model_run, "allen_cahn/vit_mo", 1024, False)
-    rows.append(["allen_cahn/vit_mo, forward at 1024^2", "", f"{time['fast']:.1f} s", "", gib(memory)])
+    rows.append(["allen_cahn/vit_mo, forward at 1024^2", "", f"{time['fast']:.1f} s", "", memory_text(memory)])
     note = f"Matrix-product peak measured in this run: {peak / 1e9:.0f} GFLOP/s.\n\n"
-    return note + table(["", "definitions", "library", "ratio", ""], rows)
+    return note + markdown_table(["", "definitions", "library", "ratio", ""], rows)
 
 
 def fno_like(parameters: int) -> torch.nn.Module:
@@ -204,19 +211,19 @@ def comparison() -> str:
                     f"{points}^2",
                     f"{count(model):,}",
                     f"{batch / time['model']:.1f}",
-                    gib(memory),
+                    memory_text(memory),
                     f"{rate / 1e9:.0f}",
                     f"{rate / peak:.0%}",
                     f"{count(fno):,}",
                     f"{batch / time['fno']:.1f}",
-                    gib(peak_memory(fno_forward, count(model), batch, points)),
+                    memory_text(peak_memory(fno_forward, count(model), batch, points)),
                 ]
             )
     note = (
         f"Forward passes, batches of {', '.join(f'{batch} at {points}^2' for points, batch in batches.items())}. Peak "
         f"{peak / 1e9:.0f} GFLOP/s in this run. An FNO has no GFLOP/s here: Fourier transforms are not counted.\n\n"
     )
-    return note + table(
+    return note + markdown_table(
         [
             "recipe",
             "grid",
@@ -249,5 +256,5 @@ HEADING = """# Speed and memory of the core
 `make bench`, on two cores shared with others: of times in one row only the ratio means much."""
 
 if __name__ == "__main__":
-    keep_large_allocations()
+    keep_large_blocks()
     run_sections(SECTIONS, sys.argv[1:], RESULTS, HEADING)

@@ -30,10 +30,10 @@ from tqdm import tqdm
 
 from benchmarks.sections import store
 from mondrian import Grid
-from mondrian.benchmark.measure import table
 from mondrian.data import AllenCahn
 from mondrian.data.generate import generate, plan
 from mondrian.run import Run
+from mondrian.text import markdown_table
 from mondrian.training.checkpoints import newest
 
 WORDS = (
@@ -180,7 +180,7 @@ def summary(alone: float, outcomes: list[Outcome]) -> str:
     ]
     good = sum(o.same for o in outcomes)
     head = f"{good} of {len(outcomes)} kills end the same. Undisturbed: {alone:.1f} s.\n\n"
-    return head + table(["kill", "rank", "after s", "at step", "whole run s", "same end"], rows)
+    return head + markdown_table(["kill", "rank", "after s", "at step", "whole run s", "same end"], rows)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,12 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from benchmarks.sections import keep_large_allocations, run_sections
+from benchmarks.sections import run_sections
 from mondrian import RelativeBias, SeparableMixture, nbr_no, unet_no, vit_no
-from mondrian.benchmark.measure import interleaved, peak_memory, table
+from mondrian.benchmark.measure import interleaved, peak_memory
 from mondrian.models import TransformerOperator
+from mondrian.process import keep_large_blocks
+from mondrian.text import markdown_table
 
 RESULTS = Path(__file__).parent / "results" / "hierarchy.md"
 KINDS = {"global": "`vit_no`, global", "near": "`nbr_no`, radius 1", "levels": "`unet_no`, radius 1"}
@@ -75,7 +77,7 @@ def page_of(measured: dict[tuple[str, str, int], float], unit: Callable[[float],
     header = ["", *(f"{n} x {n}" for n in SIZES), "last power"]
     note = f"One sample, 32 channels, {CELL} x {CELL} points a subdomain; the coarsest level of the U-Net is "
     note += f"{COARSEST} x {COARSEST}. `last power`: p in (number of subdomains)^p between the last two columns.\n\n"
-    return note + table(header, rows)
+    return note + markdown_table(header, rows)
 
 
 def time() -> str:
@@ -103,5 +105,5 @@ HEADING = """# Levels
 `python -m benchmarks.hierarchy`: four blocks on all subdomains, and a U-Net with four blocks on its finest level."""
 
 if __name__ == "__main__":
-    keep_large_allocations()
+    keep_large_blocks()
     run_sections(SECTIONS, sys.argv[1:], RESULTS, HEADING)

@@ -16,11 +16,12 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from benchmarks.sections import keep_large_allocations
 from mondrian import Grid, Midpoint
-from mondrian.benchmark.measure import interleaved, table
+from mondrian.benchmark.measure import interleaved
 from mondrian.points import Boxes, CrossAttention, CrossIntegral, LearnedResampler, Placement, PointSet, Tiles
+from mondrian.process import keep_large_blocks
 from mondrian.quadrature import Cell
+from mondrian.text import markdown_table
 
 BOX, BOXES, CHANNELS = Grid(extent=(1.0, 1.0)), Boxes((8, 8)), 32
 CELL = Cell.build((4, 4), Midpoint())
@@ -31,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write the table into benchmarks/results/points.md")
     arguments = parser.parse_args()
-    keep_large_allocations()
+    keep_large_blocks()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     text = "\n\n".join(
@@ -63,7 +64,7 @@ def by_points() -> str:
             for n in tqdm(counts, desc=f"{name}, points")
         ]
         rows.append([name, *(f"{t * 1e3:.0f} ms, {t / n * 1e9:.0f} ns" for t, n in zip(times, counts, strict=True))])
-    return table(["", *(f"{n:,}" for n in counts)], rows)
+    return markdown_table(["", *(f"{n:,}" for n in counts)], rows)
 
 
 def by_layout() -> str:
@@ -85,7 +86,7 @@ def by_layout() -> str:
                 [f"{name}, {kind}", f"{chosen.filled.shape[1]}", *waste, *(f"{t * 1e3:.0f} ms" for t in times.values())]
             )
     header = ["", "row", "slots a point", "padded", "rows", "padding", "definition"]
-    return table(header, rows)
+    return markdown_table(header, rows)
 
 
 def tiles_of(points: int, power: int, length: int | None = None) -> Tiles:

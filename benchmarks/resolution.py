@@ -17,13 +17,15 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from benchmarks.sections import keep_large_allocations, run_sections
+from benchmarks.sections import run_sections
 from mondrian import Grid, RelativeBias, SeparableMixture, vit_no
-from mondrian.benchmark.measure import interleaved, table
+from mondrian.benchmark.measure import interleaved
 from mondrian.data.problems import AllenCahn
 from mondrian.data.restriction import block_average
 from mondrian.models import TransformerOperator
+from mondrian.process import keep_large_blocks
 from mondrian.resampling import resample
+from mondrian.text import markdown_table
 
 RESULTS = Path(__file__).parent / "results" / "resolution.md"
 BOX = Grid(extent=(2.0, 2.0))
@@ -86,7 +88,9 @@ def resampling() -> str:
             ]
         )
     text = "Batch 4, 32 channels, 8 x 8 subdomains. `direct`: given the reference points, nothing is resampled.\n\n"
-    text += table(["grid", "reference points", "model", "direct", "both ways", "share", "model / direct"], rows)
+    text += markdown_table(
+        ["grid", "reference points", "model", "direct", "both ways", "share", "model / direct"], rows
+    )
     rows = []
     for points in (256, 1024, 16384):
         here, there = (Grid(extent=(1.0,), points=(n,)) for n in (points, points * 5 // 4))
@@ -101,7 +105,7 @@ def resampling() -> str:
         )
         both = [f"{time[name] * 1e3:.2f} ms" for name in ("whole", "chosen")]
         rows.append([f"{points} to {there.points[0]}", str(len(v)), *both, f"{time['whole'] / time['chosen']:.1f}x"])
-    return text + "\n\nOne axis:\n\n" + table(["points", "rows", "one matrix", "as chosen", "ratio"], rows)
+    return text + "\n\nOne axis:\n\n" + markdown_table(["points", "rows", "one matrix", "as chosen", "ratio"], rows)
 
 
 def cost() -> str:
@@ -115,7 +119,7 @@ def cost() -> str:
         times = [f"{time[name] * 1e3:.0f} ms" for name in ("direct", "fixed")]
         rows.append([f"{points}^2", *times, f"{time['direct'] / time['fixed']:.2f}x", *heads])
     header = ["grid", "direct", "4 x 4 a cell", "ratio", "head size, direct", "head size, 4 x 4"]
-    return "Forward, batch 4, 32 channels, 8 x 8 subdomains, staggered:\n\n" + table(header, rows)
+    return "Forward, batch 4, 32 channels, 8 x 8 subdomains, staggered:\n\n" + markdown_table(header, rows)
 
 
 def simulate(seeds: range, fine: int) -> tuple[Tensor, Tensor]:
@@ -171,7 +175,7 @@ def error(simulations: int = 384, tests: int = 24, steps: int = 200) -> str:
         f"Allen-Cahn, 16 channels, {simulations} simulations, {steps} steps of 8 at 64^2, mean absolute error on "
         f"{tests} new ones (solved at 256^2, means over coarser cells):\n\n"
     )
-    return text + table(["grid", *nets], rows)
+    return text + markdown_table(["grid", *nets], rows)
 
 
 def mean_error(net: TransformerOperator, x: Tensor, y: Tensor) -> float:
@@ -189,5 +193,5 @@ HEADING = """# Resolutions
 `python -m benchmarks.resolution`, on cores shared with others: of times in one row only the ratio means much."""
 
 if __name__ == "__main__":
-    keep_large_allocations()
+    keep_large_blocks()
     run_sections(SECTIONS, sys.argv[1:], RESULTS, HEADING)

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
-
-
-def keep_large_allocations() -> None:
-    """Start the process again with glibc told to keep large blocks: else every step faults its pages in anew."""
-    wanted = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.execve(sys.executable, sys.orig_argv, os.environ | wanted)
 
 
 def run_sections(sections: Mapping[str, Callable[[], str]], wanted: list[str], page: Path, heading: str) -> None:

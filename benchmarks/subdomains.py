@@ -24,9 +24,10 @@ from tqdm import tqdm
 
 from benchmarks.sections import run_sections
 from benchmarks.spread import FUNCTIONS, KINDS, POINTS, costs_of, model_of, started, training_step
-from mondrian.benchmark.measure import flops, highest_mark, reset_highest_mark, table, wait_for_quiet
+from mondrian.benchmark.measure import flops, highest_mark, reset_highest_mark, wait_for_quiet
 from mondrian.parallel import Processes
 from mondrian.parallel.cost import Machine
+from mondrian.text import markdown_table
 
 RESULTS = Path(__file__).parent / "results" / "subdomains.md"
 A100 = Machine(flops=60e12, bandwidth=25e9, memory=80e9, latency=20e-6)
@@ -72,7 +73,7 @@ def scaling() -> str:
         "the time of one process over twice that of two; by work, the processor time of one over that of both, which "
         "leaves out waiting and which neighbours on the machine hardly change. "
         f"{os.getloadavg()[2]:.1f} processes were running on {os.cpu_count()} cores, these among them.\n\n"
-        + table(["attention", "one process", "two", "efficiency", "efficiency by work"], rows)
+        + markdown_table(["attention", "one process", "two", "efficiency", "efficiency by work"], rows)
     )
 
 
@@ -163,7 +164,7 @@ def work() -> str:
         "operations at the rate at which a process does the whole field, by itself or while as many do that at once, "
         "and its bytes at the rate of the same exchanges by themselves on four, per second of processor time "
         f"({', '.join(bandwidths)} GB/s). In brackets by how much the measured time is longer.\n\n"
-        + table([*header, "by the model, alone", "at once"], rows)
+        + markdown_table([*header, "by the model, alone", "at once"], rows)
     )
 
 
@@ -205,7 +206,9 @@ def sizes() -> str:
     return (
         "The same step; the largest of all processes. The functions that a block keeps are fitted to the memory of one "
         "process, and make that of the others; bytes are counted, and those of the model follow from sizes alone.\n\n"
-        + table(["attention", "processes", "memory", "by the model", "received", "by the model", "functions"], rows)
+        + markdown_table(
+            ["attention", "processes", "memory", "by the model", "received", "by the model", "functions"], rows
+        )
     )
 
 
@@ -235,7 +238,7 @@ def predictions() -> str:
                     ]
                 )
         header = ["attention", "processes", "TFLOP", "GB kept", "GB received", "step", "of it work"]
-        parts.append(f"{name}, {channels} channels, subdomains of 4 points an axis:\n\n{table(header, rows)}")
+        parts.append(f"{name}, {channels} channels, subdomains of 4 points an axis:\n\n{markdown_table(header, rows)}")
     return (
         f"A training step, one field, float32, of each process. Reckoned for {A100.flops / 1e12:.0f} TFLOP/s, "
         f"{A100.bandwidth / 1e9:.0f} GB/s from others and {A100.memory / 1e9:.0f} GB a process, with {FUNCTIONS} "

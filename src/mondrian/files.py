@@ -32,14 +32,16 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Put `content` at `path` as JSON, all of it or none.
+    """Put `content` at `path` as JSON, all of it or none."""
+    write_atomically(path, json_text(content).encode())
 
-    It is valid everywhere: what is not a number is `null`, and infinity `1e999`, which Python and browsers take for it.
-    """
+
+def json_text(content: Any) -> str:
+    """JSON that is valid everywhere: what is not a number is `null`, and infinity `1e999`, which all take for it."""
     text = json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
     for value, mark in _INFINITE.items():
         text = text.replace(json.dumps(mark), "1e999" if value > 0 else "-1e999")
-    write_atomically(path, text.encode())
+    return text
 
 
 def _finite(value: Any) -> Any:

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from mondrian import EndCorrected, Grid, vit_no
 from mondrian.data import Splits, WellFiles, Window
 from mondrian.evaluation import Evaluation, evaluate
+from mondrian.evaluation.pictures import of_first_sample
 from mondrian.files import write_atomically
 from mondrian.spec import Spec
 from mondrian.surrogate import Scale, Surrogate, SurrogateSpec
@@ -245,17 +247,78 @@ def test_data_without_a_training_part_has_no_training_mean(splits: Splits, tmp_p
 @pytest.mark.parametrize(
     "content, message",
     [
-        ("{", "is damaged"),
-        ("[]", "is damaged"),
-        ("{}", r"is damaged \(KeyError\('format'\)\)"),
-        ('{"format": 2}', "has format 2; this version reads format 1"),
-        ('{"format": 1, "one_step": []}', "is damaged"),
+        ("{", "cannot be read"),
+        ("\xff", "cannot be read"),
+        ("[]", "has format=None; needed 1"),
+        ("{}", "has format=None; needed 1"),
+        ('{"format": 2}', "has format=2; needed 1"),
+        ('{"format": 1, "one_step": []}', "has no 'run'"),
     ],
 )
-def test_damaged_results_are_named(content: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "metrics.json").write_text(content)
-    with pytest.raises(ValueError, match=message):
+def test_damaged_results_are_named_with_what_to_do(content: str, message: str, tmp_path: Path) -> None:
+    for folder, run in {tmp_path / "evaluation": tmp_path, tmp_path / "elsewhere": "RUN"}.items():
+        folder.mkdir()
+        file = folder / "metrics.json"
+        file.write_text(content, encoding="latin-1")
+        with pytest.raises(ValueError, match=rf"^{file} {message}.*`mondrian evaluate {run}` writes it anew$"):
+            Evaluation.load(folder)
+
+
+def remove(name: str) -> Callable[[dict], object]:
+    return lambda entry: entry.pop(name)
+
+
+def put(name: str, value: object) -> Callable[[dict], object]:
+    return lambda entry: entry.update({name: value})
+
+
+@pytest.mark.parametrize(
+    "part, damage, message",
+    [
+        ("one_step", remove("samples"), "has no 'samples'"),
+        ("one_step", put("points", ["a"]), "is damaged: .*'a'"),
+        ("one_step", put("points", [math.inf]), "is damaged: .*infinity"),
+        ("one_step", put("model", None), "is damaged"),
+        ("one_step", put("model", {"mae": {"mean": 1.0, "low": 1.0, "high": 1.0}}), "has no 'count'"),
+        ("one_step", put("model", {"mae": 1.0}), "is damaged"),
+        ("one_step", lambda entry: entry["spectrum"]["error"].pop(), "is damaged: .*4 values of error for 5 wavenum"),
+        ("rollout", remove("start"), "has no 'start'"),
+        ("rollout", put("times", None), "is damaged"),
+        ("rollout", lambda entry: entry["correlation"].pop(), "is damaged: .*2 values of correlation for 3 times"),
+    ],
+)
+def test_damaged_entries_are_named(
+    part: str, damage: Callable[[dict], object], message: str, splits: Splits, tmp_path: Path
+) -> None:
+    evaluate(surrogate(), splits).save(tmp_path)
+    file = tmp_path / "metrics.json"
+    content = json.loads(file.read_text())
+    damage(content[part][0])
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=rf"^{file} {message}.*`mondrian evaluate RUN` writes it anew$"):
         Evaluation.load(tmp_path)
+
+
+def test_results_without_what_was_added_later_and_with_null_for_a_number_are_read(
+    splits: Splits, tmp_path: Path
+) -> None:
+    results = evaluate(surrogate(offset=0.5), splits)
+    results.save(tmp_path)
+    file = tmp_path / "metrics.json"
+    content = json.loads(file.read_text())
+    for entry in content["one_step"]:
+        del entry["part"]
+    file.write_text(json.dumps(content))
+    assert Evaluation.load(tmp_path) == results
+    content["rollout"][0]["correlation_time"] = None
+    content["one_step"][0]["spectrum"]["error"][1] = None
+    content["one_step"][0]["persistence"] = None
+    file.write_text(json.dumps(content))
+    again = Evaluation.load(tmp_path)
+    assert repr(again.rollout[0].correlation_time) == "Summary(mean=nan, low=nan, high=nan, count=0)"
+    assert again.one_step[0].spectrum is not None
+    assert math.isnan(again.one_step[0].spectrum.error[1])
+    assert again.one_step[0].persistence is None
 
 
 def test_results_that_are_not_there(tmp_path: Path) -> None:
@@ -263,3 +326,16 @@ def test_results_that_are_not_there(tmp_path: Path) -> None:
         FileNotFoundError, match=r"metrics\.json does not exist; needed what `mondrian evaluate` writes"
     ):
         Evaluation.load(tmp_path)
+
+
+def test_of_several_samples_and_trajectories_the_first_can_be_kept(splits: Splits) -> None:
+    fields = dict(evaluate(surrogate(), splits).fields)
+    first = of_first_sample(fields)
+    assert set(first) == set(fields)
+    for name, array in fields.items():
+        if name in ("grid", "subdomains") or name.endswith("rollout_times"):
+            np.testing.assert_array_equal(first[name], array)
+        else:
+            assert len(array) > 1, name
+            np.testing.assert_array_equal(first[name], array[:1])
+    assert any(name.endswith("rollout_times") for name in fields)

@@ -70,6 +70,8 @@ def test_the_table_has_both_budgets_and_the_seeds(folder: Path) -> None:
         assert len(row["curve"]["mae"]) == len(row["curve"]["samples"])
     assert results["command"].startswith("mondrian league allen_cahn scale=smoke")
     assert results["hours"] > 0
+    (where,) = results["machines"]
+    assert where in (folder / "main" / "results.md").read_text()
     assert results["diverged"] == []
 
 
@@ -114,7 +116,17 @@ def test_what_diverged_is_said_and_what_is_missing_too(folder: Path, tmp_path: P
 
 def test_outcomes_and_evaluations_are_enough_to_show_a_league_elsewhere(folder: Path, tmp_path: Path) -> None:
     part = folder / "main"
-    kept = [part / "league.json", part / "speeds.json", *part.glob(f"*/*/{OUTCOME}"), *part.glob("*/*/evaluation*/*")]
+    ignored = Path(__file__).parents[2] / "docs" / "results" / ".gitignore"
+    shutil.copy(ignored, tmp_path)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    found = [file for file in folder.rglob("*") if file.is_file()]
+    names = "\n".join(str(file.relative_to(folder)) for file in found)
+    dropped = subprocess.run(
+        ["git", "-C", str(tmp_path), "check-ignore", "--stdin"], input=names, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    kept = [file for file in found if str(file.relative_to(folder)) not in dropped]
+    assert {file.name for file in kept if file.parent.name.startswith("evaluation")} == {"metrics.json", "fields.npz"}
+    assert not any("model.safetensors" in file.name or file.suffix == ".hdf5" for file in kept)
     for file in kept:
         copy = tmp_path / file.relative_to(folder)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -122,6 +134,12 @@ def test_outcomes_and_evaluations_are_enough_to_show_a_league_elsewhere(folder: 
     assert main(["league", *WORDS, f"folder={tmp_path}", "jobs=0"]) == 0
     for name in ("results.md", "results.csv", "curves_time.png", "fields_time.png"):
         assert (tmp_path / "main" / name).read_bytes() == (part / name).read_bytes(), name
+
+
+def test_an_outcome_of_another_version_is_named(tmp_path: Path) -> None:
+    (tmp_path / OUTCOME).write_text('{"state": "done", "valid_loss": 0.1}')
+    with pytest.raises(ValueError, match=r"outcome\.json has state, valid_loss; needed .*: another version wrote it"):
+        Outcome.load(tmp_path)
 
 
 def test_where_nothing_was_trained_there_is_nothing_to_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,6 +42,7 @@ def metrics(points: Sequence[tuple[int, ...]], *, level: float = 1.0, rollout: b
             "persistence": {"mae": estimate(0.123 * k), "relative_l2": estimate(0.45)},
             "training_mean": None,
             **of_spectrum(n[0] // 2),
+            "part": "",
         }
         for k, n in enumerate(points, start=1)
     ]
@@ -51,6 +52,8 @@ def metrics(points: Sequence[tuple[int, ...]], *, level: float = 1.0, rollout: b
         "simulations": 4,
         "times": times,
         "horizon": 2,
+        "start": 0.0,
+        "diverged": 0,
         "mae": [estimate(0.1 * t) for t in times],
         "relative_l2": [estimate(0.2 * t * level) for t in times],
         "correlation": [estimate(1 - 0.2 * t) for t in times],
@@ -61,12 +64,14 @@ def metrics(points: Sequence[tuple[int, ...]], *, level: float = 1.0, rollout: b
     return {
         "format": 1,
         "run": "name",
+        "data": "data/ac",
         "split": "test",
         "simulations": 4,
         "seed": 0,
         "channels": {"in": ["u[0]", "gamma"], "out": ["u[1]"]},
         "one_step": one_step,
         "rollout": [rolled] if rollout else [],
+        "skipped": [],
     }
 
 

@@ -10,22 +10,24 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
+from mondrian.evaluation import Evaluation
+from mondrian.report.arrays import Fields
 from mondrian.report.curves import best, draw_histories, draw_history, logged
 from mondrian.report.errors import draw_errors, of_one_run
 from mondrian.report.fields import constants, draw_fields, varying_inputs
 from mondrian.report.planes import CUTS, ERROR, ONE_SIGNED, SIGNED, Limits, plane
-from mondrian.report.results import Estimate, Fields, Metrics
 from mondrian.report.rollouts import draw_rollouts, draw_strip, picked
 from mondrian.report.spectra import draw_spectra
 from mondrian.report.style import Picture
+from mondrian.statistics import Summary
 from tests.report.synthetic import make_run
 
 PLANES = ((8, 8), (16, 16))
 
 
-def read(folder: Path, points: tuple[tuple[int, ...], ...] = PLANES) -> tuple[Metrics, Fields]:
+def read(folder: Path, points: tuple[tuple[int, ...], ...] = PLANES) -> tuple[Evaluation, Fields]:
     run = make_run(folder / "run", points=points)
-    return Metrics.load(run.evaluation / "metrics.json"), Fields.load(run.evaluation / "fields.npz")
+    return Evaluation.load(run.evaluation), Fields.load(run.evaluation / "fields.npz")
 
 
 def line(ax: Axes, label: str) -> tuple[list[float], list[float]]:
@@ -89,7 +91,7 @@ def test_several_runs_have_a_line_each(tmp_path: Path) -> None:
 
 def test_fields_stand_in_rows_of_resolutions_with_common_colours(tmp_path: Path) -> None:
     metrics, fields = read(tmp_path)
-    figure = draw_fields(fields, metrics.inputs, metrics.outputs, sample=1)
+    figure = draw_fields(fields, metrics.in_channels, metrics.out_channels, sample=1)
     panels = [ax for ax in figure.axes if ax.images]
     assert len(panels) == 2 * 4  # two resolutions; input, truth, prediction, error
     titles = [ax.get_title() for ax in panels[:4]]
@@ -113,7 +115,7 @@ def test_fields_stand_in_rows_of_resolutions_with_common_colours(tmp_path: Path)
 
 def test_the_cuts_are_those_of_the_subdomains(tmp_path: Path) -> None:
     metrics, fields = read(tmp_path)
-    for ax in draw_fields(fields, metrics.inputs, metrics.outputs).axes:
+    for ax in draw_fields(fields, metrics.in_channels, metrics.out_channels).axes:
         if ax.images:
             upright, level = cuts(ax)
             assert upright == [1.0]  # 2 subdomains on a length of 2
@@ -123,14 +125,16 @@ def test_the_cuts_are_those_of_the_subdomains(tmp_path: Path) -> None:
 def test_a_model_without_subdomains_has_no_cuts(tmp_path: Path) -> None:
     metrics, fields = read(tmp_path)
     bare = Fields(fields.grid, (), fields.one_step, fields.rollout)
-    assert all(cuts(ax) == ([], []) for ax in draw_fields(bare, metrics.inputs, metrics.outputs).axes if ax.images)
+    assert all(
+        cuts(ax) == ([], []) for ax in draw_fields(bare, metrics.in_channels, metrics.out_channels).axes if ax.images
+    )
 
 
 def test_inputs_that_are_numbers_are_written_and_not_drawn(tmp_path: Path) -> None:
     metrics, fields = read(tmp_path)
-    assert varying_inputs(fields, metrics.inputs, "u[1]") == [0]
-    assert constants(fields, metrics.inputs, 0) == "gamma = 0.0012"
-    assert constants(fields, metrics.inputs, 1) == "gamma = 0.0034"
+    assert varying_inputs(fields, metrics.in_channels, "u[1]") == [0]
+    assert constants(fields, metrics.in_channels, 0) == "gamma = 0.0012"
+    assert constants(fields, metrics.in_channels, 1) == "gamma = 0.0034"
 
 
 def test_of_several_input_frames_the_last_is_drawn_and_the_target_first(tmp_path: Path) -> None:
@@ -145,7 +149,7 @@ def test_of_several_input_frames_the_last_is_drawn_and_the_target_first(tmp_path
 
 def test_fields_on_a_line_are_lines(tmp_path: Path) -> None:
     metrics, fields = read(tmp_path, ((16,), (32,)))
-    figure = draw_fields(fields, metrics.inputs, metrics.outputs)
+    figure = draw_fields(fields, metrics.in_channels, metrics.out_channels)
     assert not any(ax.images for ax in figure.axes)
     source, both, error = figure.axes[:3]
     x, truth = line(both, "truth u[1]")
@@ -159,7 +163,7 @@ def test_fields_on_a_line_are_lines(tmp_path: Path) -> None:
 
 def test_fields_in_space_are_shown_by_the_middle_slice(tmp_path: Path) -> None:
     metrics, fields = read(tmp_path, ((4, 4, 4), (8, 8, 8)))
-    panels = [ax for ax in draw_fields(fields, metrics.inputs, metrics.outputs).axes if ax.images]
+    panels = [ax for ax in draw_fields(fields, metrics.in_channels, metrics.out_channels).axes if ax.images]
     np.testing.assert_allclose(panels[5].images[0].get_array(), fields.one_step[8, 8, 8].truth[0, 0, :, :, 4].T)
     assert plane(np.zeros((3, 4, 5))).shape == (3, 4)
 
@@ -208,7 +212,7 @@ def test_errors_stand_beside_those_of_simple_forecasts(tmp_path: Path) -> None:
 
 
 def test_errors_that_hardly_differ_look_alike() -> None:
-    errors = {("", (n,)): {"mae": Estimate(value, value, value)} for n, value in ((8, 0.1), (16, 0.101))}
+    errors = {("", (n,)): {"mae": Summary(value, value, value, count=4)} for n, value in ((8, 0.1), (16, 0.101))}
     (ax,) = draw_errors({"model": errors}).axes
     low, high = ax.get_ylim()
     assert high / low == pytest.approx(1.25**2)
@@ -252,9 +256,9 @@ def test_rollouts_on_a_line_are_diagrams_of_space_and_time(tmp_path: Path) -> No
 
 def test_spectra_are_log_log_without_the_mean(tmp_path: Path) -> None:
     metrics, _ = read(tmp_path)
-    (spectrum,) = [entry.spectrum for entry in metrics.one_step[:1]]
-    assert spectrum is not None
-    above, below = draw_spectra({"8 × 8": spectrum}).axes
+    entry = metrics.one_step[0]
+    assert entry.spectrum is not None
+    above, below = draw_spectra({"8 × 8": (entry.spectrum, entry.bands)}).axes
     assert line(above, "truth") == ([1, 2, 3], [0.5, 0.25, 0.125])
     assert line(above, "error")[1] == [0.1, 0.1, 0.1]
     assert above.get_xscale() == above.get_yscale() == "log"
@@ -273,13 +277,13 @@ def test_numbers_that_are_none_and_predictions_that_exploded_are_drawn(tmp_path:
     content["one_step"][0]["model"]["mae"] = {"mean": 0.0, "low": 0.0, "high": 0.0, "count": 4}
     content["one_step"][0]["spectrum"]["error"] = [0.0] * 4
     file.write_text(json.dumps(content))
-    metrics, fields = Metrics.load(file), Fields.load(run.evaluation / "fields.npz")
+    metrics, fields = Evaluation.load(run.evaluation), Fields.load(run.evaluation / "fields.npz")
     fields.rollout[8, 8].prediction[:, -1] = np.nan
     fields.one_step[8, 8].prediction[0, 0, 0, 0] = np.inf
-    spectra = [entry.spectrum for entry in metrics.one_step if entry.spectrum]
+    spectra = [(entry.spectrum, entry.bands) for entry in metrics.one_step if entry.spectrum]
     for figure in (
         draw_errors(of_one_run(metrics)),
-        draw_fields(fields, metrics.inputs, metrics.outputs),
+        draw_fields(fields, metrics.in_channels, metrics.out_channels),
         draw_rollouts({"a": metrics.rollout[0]}),
         draw_strip(fields.rollout[8, 8], fields.grid, fields.subdomains),
         draw_spectra({str(place): spectrum for place, spectrum in enumerate(spectra)}),
@@ -291,7 +295,7 @@ def test_pictures_are_the_same_each_time_and_leave_matplotlib_as_it_was(tmp_path
     before = dict(mpl.rcParams)
     metrics, fields = read(tmp_path)
     first, second = (
-        Picture.of(draw_fields(fields, metrics.inputs, metrics.outputs), name="x", label="a", caption="b")
+        Picture.of(draw_fields(fields, metrics.in_channels, metrics.out_channels), name="x", label="a", caption="b")
         for _ in range(2)
     )
     assert first == second

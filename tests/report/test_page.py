@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mondrian.evaluation import Evaluation
 from mondrian.report import write_report
-from mondrian.report.results import Fields, Metrics
+from mondrian.report.arrays import Fields
 from mondrian.report.summary import settings, summary
 from mondrian.report.tables import Column, comparison_table
 from mondrian.run import Run
+from mondrian.statistics import Summary
 from tests.report.synthetic import estimate, make_run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -159,10 +161,7 @@ def test_a_run_without_evaluation_is_shown_with_what_it_has(several: Path) -> No
 
 
 def test_more_is_better_for_correlation_times() -> None:
-    read = [None, *(make for make in (1.0, 2.0))]
-    from mondrian.report.results import Estimate
-
-    values = [None if value is None else Estimate.read(estimate(value)) for value in read]
+    values = [None, *(Summary(value, 0.9 * value, 1.1 * value, count=4) for value in (1.0, 2.0))]
     column = Column("rollout", "correlation time", values, better="more")
     assert column.best() == 2.0
     assert "<td>–</td>" in comparison_table(["a", "b", "c"], [column])
@@ -242,16 +241,18 @@ def test_no_runs_and_files_of_another_kind_are_refused(tmp_path: Path) -> None:
         ('{"format": 1, "run', "cannot be read"),
         ("[]", "has format=None"),
         ('{"format": 2}', "has format=2; needed 1"),
-        ('{"format": 1}', "has no 'split'"),
-        ('{"format": 1, "split": "test", "simulations": 1, "channels": {"in": [], "out": []},'
-         ' "one_step": [{"points": ["a"]}], "rollout": []}', "is damaged"),
+        ('{"format": 1, "run": "name", "data": "data/ac"}', "has no 'split'"),
+        ('{"format": 1, "run": "name", "data": "data/ac", "split": "test", "simulations": 1, "seed": 0,'
+         ' "channels": {"in": [], "out": []}, "one_step": [{"points": ["a"]}], "rollout": [], "skipped": []}',
+         "is damaged: .*'a'"),
     ],
 )  # fmt: skip
 def test_damaged_metrics_are_named_with_what_to_do(tmp_path: Path, content: str, message: str) -> None:
     run = make_run(tmp_path / "run")
     (run.evaluation / "metrics.json").write_text(content)
-    with pytest.raises(ValueError, match=rf"metrics\.json {message}.*mondrian evaluate {run.folder}"):
+    with pytest.raises(ValueError, match=rf"metrics\.json {message}.*`mondrian evaluate {run.folder}`") as raised:
         write_report([run], tmp_path / "report.html")
+    assert "\n" not in str(raised.value)
     assert not (tmp_path / "report.html").exists()
 
 
@@ -260,8 +261,8 @@ def test_a_rollout_with_too_few_values_is_damaged(tmp_path: Path) -> None:
     content = json.loads(file.read_text())
     content["rollout"][0]["mae"].pop()
     file.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="3 values of mae for 4 times"):
-        Metrics.load(file)
+    with pytest.raises(ValueError, match=r"metrics\.json is damaged: .*3 values of mae for 4 times"):
+        Evaluation.load(file.parent)
 
 
 def test_damaged_fields_are_named_with_what_to_do(tmp_path: Path) -> None:

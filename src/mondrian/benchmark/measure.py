@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 Case = TypeVar("Case", bound=Hashable)
@@ -20,24 +21,29 @@ _LOAD, _MARKS = Path("/proc/stat"), Path("/proc/self/clear_refs")  # on Linux on
 
 
 def interleaved(
-    cases: Mapping[Case, Callable[[], Any]], *, rounds: int = 5, seconds: float = 60.0, patience: float = 120.0
+    cases: Mapping[Case, Callable[[], Any]],
+    *,
+    rounds: int = 5,
+    seconds: float = 60.0,
+    patience: float = 120.0,
+    clock: Callable[[], float] | None = None,
 ) -> dict[Case, float]:
     """The best time of each case, taken in turns, so that a busy neighbour slows them all alike.
 
-    Every case runs once to warm up and at least once more; then until `rounds` or `seconds` are used up. In each round
+    Every case runs once to warm up and at least twice more; then until `rounds` or `seconds` are used up. In each round
     a case that is many times shorter than the longest has several turns, at most five. Each round waits for other
     processes to be quiet, in all no longer than `patience` seconds: threads that wait for each other suffer far more
     from a neighbour than its share of the cores. One thread does not: there it is processor time that is taken, and
-    nothing is waited for.
+    nothing is waited for. Another `clock` waits for nothing either.
     """
-    alone = torch.get_num_threads() == 1
-    clock = time.process_time if alone else time.perf_counter
+    waits = clock is None and torch.get_num_threads() > 1
+    clock = clock or (time.perf_counter if waits else time.process_time)
     warm = {name: _seconds(run, clock) for name, run in cases.items()}
     turns = {name: min(5, max(1, int(max(warm.values()) / taken / 2))) for name, taken in warm.items()}
     best = dict.fromkeys(cases, float("inf"))
     used = 0.0
     for number in range(rounds):
-        patience -= 0 if alone else wait_for_quiet(patience)
+        patience -= wait_for_quiet(patience) if waits else 0
         for name, run in cases.items():
             taken = [_seconds(run, clock) for _ in range(turns[name])]
             best[name] = min(best[name], *taken)
@@ -70,21 +76,15 @@ def _busy() -> float:
     return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def matrix_peak() -> float:
-    """The machine's float32 matrix-product rate in FLOP/s, as measured now."""
-    a = torch.randn(2048, 2048)
-    best = interleaved({"product": lambda: a @ a}, rounds=15)["product"]
-    return 2 * 2048**3 / best
-
-
 def flops(run: Callable[[], Any]) -> int:
-    """Floating-point operations of the matrix products in `run`."""
+    """Floating-point operations of the matrix products in `run`; Fourier transforms are not counted."""
 
     def product(_: torch.Size, a: torch.Size, b: torch.Size, **__: Any) -> int:
         return 2 * a.numel() * b[-1]
 
     in_place = {torch.ops.aten.addmm_: product, torch.ops.aten.baddbmm_: product}  # unknown to the counter
-    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
+    # the CPU's fused attention is unknown to the counter; plain products do the same work
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False, custom_mapping=in_place) as counter:
         run()
     return counter.get_total_flops()
 
@@ -126,14 +126,3 @@ def highest_mark() -> int:
     """The most bytes of memory that this process has held."""
     status = Path("/proc/self/status").read_text()
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table with aligned columns."""
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    lines = [
-        [cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=True))]
-        for row in [header, *rows]
-    ]
-    rule = ["-" * w if c == 0 else "-" * (w - 1) + ":" for c, w in enumerate(widths)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])

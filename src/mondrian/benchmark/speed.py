@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,6 @@ from mondrian.surrogate import ScaledModel
 
 TASKS = PREDICTION, TRAINING = "prediction", "training"
 POINTS = {1: 256, 2: 64, 3: 16}  # of an axis where none are named, by the number of dimensions
-PATIENCE = 10.0  # seconds in all to wait for other processes to be quiet
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,19 @@ class Candidate:
     name: str
     overrides: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        return " ".join([self.name, *self.overrides])
+
     def build(self) -> OperatorModel:
         """The model, of a run without its scales; `ValueError` for models of functions on meshes."""
-        is_folder = self.name not in recipe_names() and Path(self.name).exists()
-        model = load_model(self.name) if is_folder else build(self.name, *self.overrides)
+        if self.name in recipe_names():
+            model = build(self.name, *self.overrides)
+        elif not Path(self.name).exists():
+            raise ValueError(f"{self.name} is no recipe of `mondrian models`, and no folder of a run or a model")
+        elif self.overrides:
+            raise ValueError(f"{' '.join(self.overrides)} is for recipes; {self.name} is a model as it is")
+        else:
+            model = load_model(self.name)
         if isinstance(model, ScaledModel):
             assert isinstance(model.model, OperatorModel)
             model = model.model
@@ -45,76 +54,88 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Speed:
-    """What was measured of one model at one resolution: samples a second, bytes, operations a second.
+    """What was measured of one model at one resolution.
 
-    `operations` are those of matrix products in predictions; Fourier transforms are not counted.
+    Bytes are those that the first pass needs besides the model and its input: kernels that are kept afterwards, and in
+    training gradients and the optimiser's state, are among them. Operations are those of matrix products in
+    predictions.
     """
 
     name: str
     parameters: int
     points: tuple[int, ...]
-    batch: int
-    predictions: float
-    trained: float
-    prediction_memory: float
-    training_memory: float
-    operations: float
+    predictions_per_second: float
+    trained_per_second: float
+    prediction_bytes: float
+    training_bytes: float
+    operations_per_second: float
 
 
-@dataclass(eq=False)
 class Trial:
-    """A model at one resolution, ready to be timed."""
+    """A model at one resolution: a prediction and a step of training, each by a copy of its own, ready to be timed.
 
-    candidate: Candidate
-    model: OperatorModel
-    batch: int
-    points: int  # of each axis
-    device: torch.device
+    By the same copy they would disturb each other: a prediction after a step has to make its kernels anew.
+    """
 
-    def __post_init__(self) -> None:
-        self.passes = {task: self._pass(task) for task in TASKS}
-
-    def _pass(self, task: str) -> Callable[[], None]:
-        """On random numbers."""
-        spec: Any = self.model.spec
-        grid: Grid = spec.default_grid.with_points((self.points,) * spec.default_grid.dim)
+    def __init__(self, candidate: Candidate, points: int | None, batch_size: int, device: torch.device) -> None:
+        self.candidate, self.batch_size, self.device = candidate, batch_size, device
+        model = candidate.build()
+        spec: Any = model.spec
+        box: Grid = spec.default_grid
+        self.asked = points
+        self.points = (points or POINTS[box.dim],) * box.dim
+        self.parameters = sum(p.numel() * (2 if p.is_complex() else 1) for p in model.parameters())
+        dtype = next(p.dtype for p in model.parameters() if p.is_floating_point())
+        grid = box.with_points(self.points)
         x, y = (
-            torch.randn(self.batch, channels, *grid.points, device=self.device)
+            torch.randn(batch_size, channels, *self.points, device=device, dtype=dtype)
             for channels in (spec.in_channels, spec.out_channels)
         )
-        return prediction(self.model, x, grid) if task == PREDICTION else training_step(self.model, x, y, grid)
+        learner = candidate.build().to(device).train()
+        self.passes = {
+            PREDICTION: prediction(model.to(device).eval(), x, grid),
+            TRAINING: training_step(learner, x, y, grid),
+        }
+
+    def try_out(self) -> None:
+        """Both passes once: `ValueError` where the model refuses the resolution, or the memory does."""
+        try:
+            for run in self.passes.values():
+                run()
+        except torch.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            raise ValueError(f"out of memory: {str(error).splitlines()[0]}") from error
 
     def memory(self, task: str) -> float:
-        """The most bytes that a pass needs besides the model and its input."""
+        """The most bytes that a first pass needs besides the model and its input."""
         if self.device.type != "cuda":
-            return peak_memory(_alone, self.candidate, self.batch, self.points, task)
+            return peak_memory(_first_pass, self.candidate, self.asked, self.batch_size, task)
+        run = Trial(self.candidate, self.asked, self.batch_size, self.device).passes[task]
         finish(self.device)
         torch.cuda.reset_peak_memory_stats(self.device)
         before = torch.cuda.memory_allocated(self.device)
-        self.passes[task]()
+        run()
         return float(torch.cuda.max_memory_allocated(self.device) - before)
 
     def speed(self, seconds: Mapping[str, float], memory: Mapping[str, float]) -> Speed:
         """What was measured, of both tasks."""
-        spec: Any = self.model.spec
         return Speed(
-            self.candidate.name,
-            parameters=sum(p.numel() * (2 if p.is_complex() else 1) for p in self.model.parameters()),
-            points=(self.points,) * spec.default_grid.dim,
-            batch=self.batch,
-            predictions=self.batch / seconds[PREDICTION],
-            trained=self.batch / seconds[TRAINING],
-            prediction_memory=memory[PREDICTION],
-            training_memory=memory[TRAINING],
-            operations=flops(self.passes[PREDICTION]) / seconds[PREDICTION],
+            str(self.candidate),
+            self.parameters,
+            self.points,
+            predictions_per_second=self.batch_size / seconds[PREDICTION],
+            trained_per_second=self.batch_size / seconds[TRAINING],
+            prediction_bytes=memory[PREDICTION],
+            training_bytes=memory[TRAINING],
+            operations_per_second=flops(self.passes[PREDICTION]) / seconds[PREDICTION],
         )
 
 
 def measure_speeds(
     candidates: Sequence[Candidate],
-    points: Sequence[int] | None = None,
+    points: Sequence[int | None] = (None,),
     *,
-    batch: int = 8,
+    batch_size: int = 8,
     device: torch.device | None = None,
     memory: bool = True,
     rounds: int = 5,
@@ -122,28 +143,21 @@ def measure_speeds(
 ) -> tuple[list[Speed], dict[str, str]]:
     """Measure all models at each of so many points an axis; and why some were left out, where a model refused.
 
-    Without `points` it is one resolution, for as many dimensions as the first model has.
-
-    In each round every model makes a prediction and a step of training, one after the other, and the best round counts.
-    On a CPU memory is measured in processes of their own.
+    None are the points of `POINTS`. In each round every model makes a prediction and a step of training, one after the
+    other, and the best round counts. On a CPU memory is measured in processes of their own.
     """
     device = device or torch.device("cpu")
-    models = [(candidate, candidate.build().to(device)) for candidate in candidates]
-    points = points or [POINTS[models[0][1].spec.default_grid.dim]]  # type: ignore[attr-defined]
-    found, refused = [], {}
-    total = len(points) * (1 + memory * len(TASKS) * len(models))
+    found: list[Speed] = []
+    refused: dict[str, str] = {}
+    for candidate in candidates:
+        candidate.build()  # what is no model is told before anything is measured
+    total = len(points) * (1 + memory * len(TASKS) * len(candidates))
     bar = tqdm(total=total, desc="benchmark", disable=None if progress else True)
     for size in points:
-        trials = []
-        for candidate, model in models:
-            trial = Trial(candidate, model, batch, size, device)
-            try:
-                trial.passes[PREDICTION]()
-                trials.append(trial)
-            except ValueError as error:
-                refused[f"{candidate.name} at {size} points"] = str(error)
+        trials = _possible(candidates, size, batch_size, device, refused)
         runs = {(trial, task): trial.passes[task] for trial in trials for task in TASKS}
-        seconds = interleaved(runs, rounds=rounds, seconds=30.0, patience=PATIENCE) if runs else {}
+        clock = time.perf_counter if device.type == "cuda" else None
+        seconds = interleaved(runs, rounds=rounds, seconds=30.0, patience=10.0, clock=clock) if runs else {}
         bar.update()
         for trial in trials:
             peak = dict.fromkeys(TASKS, math.nan)
@@ -155,6 +169,25 @@ def measure_speeds(
     return found, refused
 
 
-def _alone(candidate: Candidate, batch: int, points: int, task: str) -> Callable[[], None]:
+def _possible(
+    candidates: Sequence[Candidate],
+    points: int | None,
+    batch_size: int,
+    device: torch.device,
+    refused: dict[str, str],
+) -> list[Trial]:
+    """The trials that can be made; why others cannot is added to `refused`."""
+    trials = []
+    for candidate in candidates:
+        trial = Trial(candidate, points, batch_size, device)
+        try:
+            trial.try_out()
+            trials.append(trial)
+        except ValueError as error:
+            refused[f"{candidate} at {'x'.join(map(str, trial.points))}"] = str(error)
+    return trials
+
+
+def _first_pass(candidate: Candidate, points: int | None, batch_size: int, task: str) -> Callable[[], None]:
     """In a process of its own."""
-    return Trial(candidate, candidate.build(), batch, points, torch.device("cpu")).passes[task]
+    return Trial(candidate, points, batch_size, torch.device("cpu")).passes[task]

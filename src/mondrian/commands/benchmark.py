@@ -1,26 +1,27 @@
 """Measure speed and memory of models on this machine.
 
-  mondrian benchmark allen_cahn/vit_sepmo allen_cahn/fno            recipes, side by side
-  mondrian benchmark allen_cahn/vit_mo points=[32,64,128] batch=4   at several resolutions: points of each axis
-  mondrian benchmark allen_cahn/vit_mo model.hidden_channels=32     a recipe with other settings (for all recipes named)
-  mondrian benchmark runs/mine                                      the model of a run, or of any `save_pretrained`
-  mondrian benchmark allen_cahn/fno memory=false --json             no memory, which takes a process each; as JSON
+  mondrian benchmark allen_cahn/vit_sepmo allen_cahn/fno                recipes, side by side
+  mondrian benchmark allen_cahn/vit_mo points=[32,64,128] batch_size=4  at several resolutions: points of each axis
+  mondrian benchmark allen_cahn/fno allen_cahn/fno model.hidden_channels=64
+                                                    a recipe beside itself: settings belong to the recipe before them
+  mondrian benchmark runs/mine                      the model of a run, or of any `save_pretrained`
+  mondrian benchmark allen_cahn/fno memory=false    without memory, which takes two more processes a model
+  mondrian benchmark allen_cahn/fno --json          as JSON, with device and versions
 
 Every model makes predictions and steps of training (forward, backward, optimiser) in turns with all others, on random
-numbers, and the best of five rounds counts: the ratios mean something on a busy machine too. Memory is what a pass
-needs besides the model. GFLOP/s are those of matrix products in predictions; Fourier transforms are not counted.
+numbers, for five rounds or half a minute, and the best of them count: ratios mean something on a busy machine too. With
+one thread (OMP_NUM_THREADS=1) it is the processor's time that counts, otherwise that of the clock. Memory is what a
+first pass needs besides the model and its input. GFLOP/s are those of matrix products in predictions; Fourier
+transforms are not counted.
 
-  device=cpu|cuda     where (CUDA if there is any); threads of a CPU: OMP_NUM_THREADS=1 mondrian benchmark ...
+  device=cpu|cuda     where (CUDA if there is any)
 """
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,14 +30,16 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from mondrian.benchmark import Candidate, Speed, measure_speeds
 from mondrian.device import chosen_device
 from mondrian.evaluation.tables import size
+from mondrian.files import json_text
+from mondrian.text import aligned, memory_text
 
 
 @dataclass(frozen=True)
 class Settings:
     """The words `key=value`."""
 
-    points: tuple[int, ...] | None = None
-    batch: int = 8
+    points: tuple[int | None, ...] = (None,)
+    batch_size: int = 8
     memory: bool = True
     device: str | None = None
 
@@ -45,87 +48,90 @@ def run(arguments: list[str]) -> None:
     """Print a table, or JSON."""
     candidates, settings = read([word for word in arguments if word != "--json"])
     device = chosen_device(settings.device)
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device={settings.device} cannot be measured; needed cpu or cuda")
     found, refused = measure_speeds(
-        candidates, settings.points, batch=settings.batch, device=device, memory=settings.memory, progress=True
+        candidates,
+        settings.points,
+        batch_size=settings.batch_size,
+        device=device,
+        memory=settings.memory,
+        progress=True,
     )
     for what, reason in refused.items():
         print(f"mondrian benchmark: {what} is left out: {reason}", file=sys.stderr)
     if not found:
         raise ValueError("no model takes any of the resolutions")
-    if "--json" in arguments:
-        print(json.dumps([_finite(asdict(speed)) for speed in found], indent=2))
-        return
     threads = torch.get_num_threads()
-    where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{threads} thread{'s' * (threads > 1)}"
-    print(f"batches of {settings.batch}, torch {torch.__version__}, {where}\n\n{table(found)}")
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{threads} thread{'s' * (threads > 1)}"
+    if "--json" in arguments:
+        about = {"torch": torch.__version__, "device": name, "batch_size": settings.batch_size}
+        print(json_text(about | {"models": [asdict(speed) for speed in found]}), end="")
+        return
+    clock = " of the processor's time" if threads == 1 and device.type == "cpu" else ""
+    print(f"batches of {settings.batch_size}, samples a second{clock}, torch {torch.__version__}, {name}\n")
+    print(table(found))
 
 
 def read(words: Sequence[str]) -> tuple[list[Candidate], Settings]:
-    """The models that are named, and the settings."""
+    """The models that are named, each with the settings behind it, and how they are to be measured."""
     known = {field.name for field in fields(Settings)}
-    names, overrides, values = [], [], {}
+    names: list[tuple[str, list[str]]] = []
+    values: dict[str, Any] = {}
     parser = OverridesParser.create()
     for word in words:
         key, equals, _ = word.partition("=")
         if word.startswith("-"):
             raise ValueError(f"unknown option {word}; needed --json, --help, a model or key=value")
-        if not equals or Path(word).exists():
-            names.append(word)
+        if not equals:
+            names.append((word, []))
         elif key in known:
-            values[key] = _value(key, parser.parse_override(word).value())
+            values[key] = _value(key, word, parser.parse_override(word).value())
+        elif not key.lstrip("+~").startswith("model."):
+            raise ValueError(f"no setting {key!r}; needed one of {', '.join(sorted(known))}, or model.*")
+        elif not names:
+            raise ValueError(f"{word} belongs to no recipe; needed one before it")
         else:
-            overrides.append(word)
+            names[-1][1].append(word)
     if not names:
         raise ValueError("no model is named; needed a recipe of `mondrian models`, or the folder of a run")
-    return [Candidate(name, tuple(overrides)) for name in dict.fromkeys(names)], Settings(**values)
+    candidates = (Candidate(name, tuple(overrides)) for name, overrides in names)
+    return list(dict.fromkeys(candidates)), Settings(**values)
 
 
 def table(found: Sequence[Speed]) -> str:
-    """Aligned columns, the models of one resolution together."""
-    head = ["model", "parameters", "points", "predictions/s", "memory", "trained/s", "in training", "GFLOP/s"]
+    """A row for each model and resolution."""
+    head = ["model", "parameters", "points", "predictions/s", "memory", "trained/s", "training memory", "GFLOP/s"]
     rows = [
         [
             speed.name,
             f"{speed.parameters:,}",
             size(speed.points),
-            f"{speed.predictions:.1f}",
-            _bytes(speed.prediction_memory),
-            f"{speed.trained:.1f}",
-            _bytes(speed.training_memory),
-            f"{speed.operations / 1e9:.0f}",
+            f"{speed.predictions_per_second:.1f}",
+            memory_text(speed.prediction_bytes),
+            f"{speed.trained_per_second:.1f}",
+            memory_text(speed.training_bytes),
+            f"{speed.operations_per_second / 1e9:.1f}",
         ]
         for speed in found
     ]
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    lines = (
-        "  ".join(f"{cell:>{width}}" if column else f"{cell:<{width}}" for column, (cell, width) in enumerate(pairs))
-        for pairs in (zip(row, widths, strict=True) for row in [head, *rows])
-    )
-    return "\n".join(lines)
+    return aligned([head, *rows])
 
 
-def _bytes(number: float) -> str:
-    if math.isnan(number):
-        return "-"
-    return f"{number / 2**30:.2f} GiB" if number >= 2**30 else f"{number / 2**20:.0f} MiB"
-
-
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
-
-
-def _value(key: str, value: Any) -> Any:
+def _value(key: str, word: str, value: Any) -> Any:
     """A setting, or `ValueError` if it is of the wrong kind."""
     if key == "points":
         numbers = value if isinstance(value, list) else [value]
         if not numbers or not all(_is_count(number) for number in numbers):
-            raise ValueError(f"points={value} must be points of each axis, for example points=[32,64]")
+            raise ValueError(f"{word} must be points of each axis, for example points=64 or points=[32,64]")
         return tuple(numbers)
-    if key == "batch" and not _is_count(value):
-        raise ValueError(f"batch={value} must be a whole number from 1 on")
+    if key == "batch_size" and not _is_count(value):
+        raise ValueError(f"{word} must be a whole number from 1 on")
     if key == "memory" and not isinstance(value, bool):
-        raise ValueError(f"memory={value} must be true or false")
-    return str(value) if key == "device" else value
+        raise ValueError(f"{word} must be true or false")
+    if key == "device" and not isinstance(value, str):
+        raise ValueError(f"{word} must be cpu or cuda")
+    return value
 
 
 def _is_count(value: Any) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from mondrian.statistics import Summary
 
+Place = tuple[str, tuple[int, ...]]  # the part of the data set, of meshes alone, and the resolution
+
 
 @dataclass(frozen=True)
 class Spectrum:
@@ -16,6 +18,12 @@ class Spectrum:
     truth: tuple[float, ...]
     prediction: tuple[float, ...]
     error: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        shells = len(self.wavenumber)
+        for name in ("truth", "prediction", "error"):
+            if len(getattr(self, name)) != shells:
+                raise ValueError(f"spectrum has {len(getattr(self, name))} values of {name} for {shells} wavenumbers")
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,11 @@ class OneStep:
     bands: tuple[Band, ...]
     part: str = ""
 
+    @property
+    def place(self) -> Place:
+        """What the errors belong to."""
+        return self.part, self.points
+
 
 @dataclass(frozen=True)
 class Trajectories:
@@ -66,3 +79,8 @@ class Trajectories:
     correlation_time: Summary
     spectrum: Spectrum
     bands: tuple[Band, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("mae", "relative_l2", "correlation"):
+            if len(getattr(self, name)) != len(self.times):
+                raise ValueError(f"rollout has {len(getattr(self, name))} values of {name} for {len(self.times)} times")

@@ -10,14 +10,15 @@ import io
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from jaxtyping import Shaped
 
-from mondrian.evaluation.entries import Band, OneStep, Spectrum, Trajectories
+from mondrian.evaluation.entries import OneStep, Trajectories
 from mondrian.evaluation.tables import csv_text, table_text
 from mondrian.files import write_atomically, write_json
 from mondrian.statistics import Summary
@@ -78,40 +79,55 @@ class Evaluation:
 
     @staticmethod
     def load(folder: str | Path) -> Evaluation:
-        """The numbers that `save` wrote to `folder`."""
+        """The numbers that `save` wrote to `folder`; `ValueError` that names the file where it is damaged."""
         path = Path(folder) / METRICS
         try:
             content = json.loads(path.read_text())
-            if content["format"] != FORMAT:
-                raise ValueError(f"{path} has format {content['format']}; this version reads format {FORMAT}")
-            return Evaluation(
-                **{key: content[key] for key in ("run", "data", "split", "simulations", "seed")},
-                in_channels=tuple(content["channels"]["in"]),
-                out_channels=tuple(content["channels"]["out"]),
-                one_step=tuple(OneStep(**_decoded(entry)) for entry in content["one_step"]),
-                rollout=tuple(Trajectories(**_decoded(entry)) for entry in content["rollout"]),
-                skipped={tuple(entry["points"]): entry["reason"] for entry in content["skipped"]},
-            )
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} does not exist; needed what `mondrian evaluate` writes") from None
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is damaged ({error!r}); needed what `mondrian evaluate` writes") from error
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path} cannot be read: {error}; {again(path)}") from error
+        found = content.get("format") if isinstance(content, dict) else None
+        if found != FORMAT:
+            raise ValueError(f"{path} has format={found}; needed {FORMAT}, and {again(path)}")
+        try:
+            return Evaluation(
+                run=str(content["run"]),
+                data=str(content["data"]),
+                split=str(content["split"]),
+                simulations=int(content["simulations"]),
+                seed=int(content["seed"]),
+                in_channels=_decoded(tuple[str, ...], content["channels"]["in"]),
+                out_channels=_decoded(tuple[str, ...], content["channels"]["out"]),
+                one_step=_decoded(tuple[OneStep, ...], content["one_step"]),
+                rollout=_decoded(tuple[Trajectories, ...], content["rollout"]),
+                skipped={_decoded(tuple[int, ...], entry["points"]): entry["reason"] for entry in content["skipped"]},
+            )
+        except KeyError as error:
+            raise ValueError(f"{path} has no {error}; {again(path)}") from error
+        except (AttributeError, OverflowError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: {error}; {again(path)}") from error
 
 
-def _decoded(value: Any) -> Any:
-    """Dictionaries as the dataclasses that they came from, lists as tuples, `None` in a number's place as NaN."""
-    if isinstance(value, list):
-        return tuple(_decoded(item) for item in value)
-    if not isinstance(value, dict):
-        return value
-    items = {key: _decoded(item) for key, item in value.items()}
-    for kind in (Summary, Spectrum, Band):
-        if items.keys() == kind.__dataclass_fields__.keys():
-            return kind(**{key: _number(item) for key, item in items.items()})
-    return items
+def again(file: Path) -> str:
+    """What to do about a damaged file of an evaluation, with the run's name where the file is in its folder."""
+    run = file.parent.parent if file.parent.name == "evaluation" else "RUN"
+    return f"`mondrian evaluate {run}` writes it anew"
 
 
-def _number(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_number(item) for item in value)
-    return math.nan if value is None else value
+def _decoded(kind: Any, value: Any) -> Any:
+    """A value of JSON as the type that it came from: `None` in a number's place is NaN."""
+    parts = get_args(kind)
+    if NoneType in parts:
+        return None if value is None else _decoded(parts[0], value)
+    if get_origin(kind) is tuple:
+        return tuple(_decoded(parts[0], item) for item in value)
+    if get_origin(kind) is Mapping:
+        return {key: _decoded(parts[1], item) for key, item in value.items()}
+    if kind is Summary and value is None:
+        return Summary(math.nan, math.nan, math.nan, count=0)
+    if isinstance(kind, type) and is_dataclass(kind):
+        types = get_type_hints(kind)
+        given = [name for name in types if name in value or not hasattr(kind, name)]  # others have a default
+        return kind(**{name: _decoded(types[name], value[name]) for name in given})
+    return math.nan if kind is float and value is None else kind(value)

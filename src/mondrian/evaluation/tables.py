@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mondrian.evaluation.entries import OneStep, Trajectories
 from mondrian.statistics import Summary
+from mondrian.text import aligned
 
 COLUMNS = ("kind", "points", "time", "metric", "mean", "low", "high", "count")
 TITLES = {
@@ -42,9 +43,9 @@ def table_text(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> 
             beside = [text for reference in references for text in _compared(reference, value)]
             points = label(entry) if metric == next(iter(entry.model)) else ""
             rows.append((points, TITLES.get(metric, metric), _short(value.mean), _interval(value), *beside))
-    text = _aligned(rows)
+    text = aligned(rows, left=(0, 1))
     if rollout:
-        text += "\n\n" + _aligned([ROLLOUT, *map(_rollout_row, rollout)])
+        text += "\n\n" + aligned([ROLLOUT, *map(_rollout_row, rollout)])
     return text
 
 
@@ -109,13 +110,3 @@ def _interval(value: Summary) -> str:
 
 def _short(number: float) -> str:
     return "-" if math.isnan(number) else f"{number:.4g}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Names of points and measures to the left, numbers to the right."""
-    words = 2 if rows[0][1] == "" else 1
-    columns = []
-    for place, column in enumerate(zip(*rows, strict=True)):
-        width = max(map(len, column))
-        columns.append([text.ljust(width) if place < words else text.rjust(width) for text in column])
-    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))

@@ -8,7 +8,6 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from mondrian.files import write_json
-from mondrian.league.machine import machine
 from mondrian.league.settings import League
 
 FILE = "league.json"
@@ -18,7 +17,7 @@ def agree(league: League) -> None:
     """Write down the settings of a part, or refuse others than are there; the number of seeds may grow."""
     file = league.runs / FILE
     wanted = _settings(league)
-    former: dict[str, Any] = {"machine": machine(), "common": {}, "entrants": {}}
+    former: dict[str, Any] = {"common": {}, "entrants": {}}
     if file.exists():
         former = json.loads(file.read_text())
     for group, settings in wanted.items():
@@ -29,11 +28,6 @@ def agree(league: League) -> None:
                     f"{key}: {_difference(known, value)} in {file}; needed the same settings, or another folder=..."
                 )
     write_json(file, former | {group: former[group] | wanted[group] for group in wanted})
-
-
-def trained_on(league: League) -> str:
-    """The machine that the first call was made on."""
-    return str(json.loads((league.runs / FILE).read_text())["machine"])
 
 
 def _settings(league: League) -> dict[str, dict[str, Any]]:

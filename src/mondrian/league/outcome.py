@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ class Outcome:
     @classmethod
     def diverged(cls, run: Run, message: str) -> Outcome:
         """Of a training that did not stay finite."""
-        return cls(message=message, seconds=_seconds(run), machine=machine())
+        return cls(message=message or "diverged", seconds=_seconds(run), machine=machine())
 
     @classmethod
     def load(cls, folder: Path) -> Outcome | None:
@@ -79,6 +79,10 @@ class Outcome:
         if not file.exists():
             return None
         content: dict[str, Any] = json.loads(file.read_text())
+        known = {each.name for each in fields(cls)}
+        if set(content) != known:
+            found = ", ".join(content)
+            raise ValueError(f"{file} has {found}; needed {', '.join(sorted(known))}: another version wrote it")
         for key, value in content.items():
             content[key] = math.nan if value is None else tuple(value) if isinstance(value, list) else value
         return cls(**content)

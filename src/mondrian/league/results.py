@@ -69,7 +69,7 @@ class Row:
 
     @property
     def first(self) -> Outcome:
-        """Of the training with the first seed."""
+        """Of the first seed that did not diverge."""
         return self.outcomes[0]
 
     @property
@@ -93,7 +93,7 @@ class Row:
 
     @cached_property
     def fields(self) -> Fields:
-        """What there is to look at of the first seed."""
+        """What there is to look at of that seed."""
         return Fields.load(self.jobs[0].run.evaluation / FIELDS)
 
     def to_json(self) -> dict[str, Any]:
@@ -121,7 +121,6 @@ class Row:
             },
             "words": self.first.words,
             "versions": self.first.versions,
-            "machines": sorted({outcome.machine for outcome in self.outcomes}),
         }
 
 
@@ -150,6 +149,11 @@ def diverged(plan: Plan) -> dict[Job, str]:
 def hours(plan: Plan) -> float:
     """What all trainings took by the clock, with validation and without evaluation, one after the other."""
     return sum(outcome.seconds for job in plan.everything() if (outcome := job.outcome)) / 3600
+
+
+def machines(plan: Plan) -> list[str]:
+    """What the trainings that have ended were made on."""
+    return sorted({outcome.machine for job in plan.everything() if (outcome := job.outcome)})
 
 
 def place(points: Sequence[int]) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from mondrian.league.agreement import trained_on
 from mondrian.league.plan import Plan
-from mondrian.league.results import Row, diverged, hours, place
+from mondrian.league.results import Row, diverged, hours, machines, place
 from mondrian.league.settings import SAMPLES, TIME, TITLES
+from mondrian.text import markdown_table
 
 COLUMNS = (
     "budget", "name", "parameters", "samples_per_second", "measured_samples_per_second", "learning_rate", "samples",
@@ -64,10 +64,11 @@ def _conditions(plan: Plan) -> str:
         if len(budgets.rates) > 1
         else f"learning rate {rates}"
     )
+    where = " and ".join(machines(plan)) or "no machine yet"
     return (
         f"Batches of {league.batch_size}; {tuned}. Samples a second: alone on {league.cores}, which turns minutes into "
-        f"samples, and by the clock in the training itself, beside others. Made by `{command(plan)}` on "
-        f"{trained_on(league)}; all trainings and validations, one after the other, took {hours(plan):.1f} hours.\n"
+        f"samples, and by the clock in the training itself, beside others. Made by `{command(plan)}` on {where}; all "
+        f"trainings and validations, one after the other, took {hours(plan):.1f} hours.\n"
     )
 
 
@@ -91,22 +92,13 @@ def _table(plan: Plan, rows: Sequence[Row]) -> str:
         ]
         for number, row in enumerate(rows, 1)
     ]
-    widths = [max(len(line[column]) for line in [head, *body]) for column in range(len(head))]
-    rule = [("-" * width) if column == 1 else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
-    lines = [" | ".join(_aligned(line, widths)) for line in [head, *body]]
-    return "\n".join(f"| {line} |" for line in [lines[0], " | ".join(rule), *lines[1:]])
+    return markdown_table(head, body, left=(1,))
 
 
 def _end_of(plan: Plan, row: Row) -> str:
     """An arrow where the best learning rate was the first or the last of those that were tried."""
     rates = sorted(plan.league.budgets.rates)
     return "" if len(rates) < 2 else {rates[0]: " ↓", rates[-1]: " ↑"}.get(row.rate, "")
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Numbers to the right, the label of the model to the left."""
-    pairs = enumerate(zip(cells, widths, strict=True))
-    return [cell.ljust(width) if column == 1 else cell.rjust(width) for column, (cell, width) in pairs]
 
 
 def csv_text(rows: Rows) -> str:
@@ -133,7 +125,7 @@ def facts(plan: Plan, rows: Rows) -> dict[str, Any]:
         "scale": plan.league.scale,
         "command": command(plan),
         "settings": OmegaConf.to_container(plan.league.config, resolve=True),
-        "machine": trained_on(plan.league),
+        "machines": machines(plan),
         "hours": hours(plan),
         "rows": [row.to_json() for found in rows.values() for row in found],
         "diverged": [

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from mondrian.evaluation import Evaluation
+from mondrian.evaluation.results import METRICS
 from mondrian.files import write_atomically
 from mondrian.report.chapters import of_run
 from mondrian.report.comparison import of_runs
 from mondrian.report.page import Chapter, page
-from mondrian.report.results import Metrics
 from mondrian.report.summary import labels, settings, slug, summary
 from mondrian.run import Run
 
@@ -28,10 +29,10 @@ def write_report(runs: Sequence[Run], file: Path) -> list[Path]:
     names = labels(runs)
     evaluations = [_evaluation(run) for run in runs]
     chapters = []
-    for place, (name, run, metrics) in enumerate(zip(names, runs, evaluations, strict=True)):
+    for place, (name, run, evaluation) in enumerate(zip(names, runs, evaluations, strict=True)):
         prefix = f"{place + 1}-{slug(name)}-" if len(runs) > 1 else ""
-        sections = of_run(run, metrics, prefix=prefix)
-        chapters.append(Chapter(name, summary(run, metrics), sections, settings(run)))
+        sections = of_run(run, evaluation, prefix=prefix)
+        chapters.append(Chapter(name, summary(run, evaluation), sections, settings(run)))
     common = of_runs(names, runs, evaluations) if len(runs) > 1 else []
     content = {file: page(chapters, common).encode()}
     for section in [*common, *(section for chapter in chapters for section in chapter.sections)]:
@@ -41,6 +42,5 @@ def write_report(runs: Sequence[Run], file: Path) -> list[Path]:
     return list(content)
 
 
-def _evaluation(run: Run) -> Metrics | None:
-    file = run.evaluation / "metrics.json"
-    return Metrics.load(file) if file.exists() else None
+def _evaluation(run: Run) -> Evaluation | None:
+    return Evaluation.load(run.evaluation) if (run.evaluation / METRICS).exists() else None

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from mondrian.evaluation import Evaluation
+from mondrian.evaluation.results import FIELDS
+from mondrian.report.arrays import Fields
 from mondrian.report.curves import best, draw_history
 from mondrian.report.errors import draw_errors, of_one_run
 from mondrian.report.fields import constants, draw_fields
 from mondrian.report.meshes import MeshFields, draw_meshes, load_meshes
-from mondrian.report.results import Fields, Metrics, name_of, size
+from mondrian.report.places import name_of, size
 from mondrian.report.rollouts import draw_rollouts, draw_strip
 from mondrian.report.spectra import draw_spectra
 from mondrian.report.style import Picture
@@ -32,24 +35,24 @@ class Section:
     tabs: bool = False
 
 
-def of_run(run: Run, metrics: Metrics | None, *, prefix: str = "") -> list[Section]:
+def of_run(run: Run, evaluation: Evaluation | None, *, prefix: str = "") -> list[Section]:
     """Everything that there is about one run; `prefix` of its pictures' names."""
     sections = [_losses(run, prefix)]
-    if metrics is None:
+    if evaluation is None:
         return [*sections, Section("Evaluation", f"There is none yet: `mondrian evaluate {run.folder}` adds it.")]
-    file = run.evaluation / "fields.npz"
+    file = run.evaluation / FIELDS
     if run.on_meshes:
-        sections += [_meshes(load_meshes(file), metrics, prefix)] if file.exists() else []
-        return [*sections, _errors(metrics, prefix)]
+        sections += [_meshes(load_meshes(file), evaluation, prefix)] if file.exists() else []
+        return [*sections, _errors(evaluation, prefix)]
     fields = Fields.load(file) if file.exists() else None
     if fields and fields.one_step:
-        sections.append(_fields(fields, metrics, prefix))
-    sections.append(_errors(metrics, prefix))
-    if metrics.rollout:
-        sections.append(_rollout_errors(metrics, prefix))
+        sections.append(_fields(fields, evaluation, prefix))
+    sections.append(_errors(evaluation, prefix))
+    if evaluation.rollout:
+        sections.append(_rollout_errors(evaluation, prefix))
     if fields and fields.rollout:
-        sections.append(_strips(fields, metrics, prefix))
-    sections.append(_spectra(metrics, prefix))
+        sections.append(_strips(fields, evaluation, prefix))
+    sections.append(_spectra(evaluation, prefix))
     return [section for section in sections if section.table or section.pictures]
 
 
@@ -66,33 +69,33 @@ def _losses(run: Run, prefix: str) -> Section:
     return Section("Training", pictures=(picture,))
 
 
-def _fields(fields: Fields, metrics: Metrics, prefix: str) -> Section:
+def _fields(fields: Fields, evaluation: Evaluation, prefix: str) -> Section:
     samples = min(len(part.truth) for part in fields.one_step.values())
-    wanted = list(product(range(samples), range(len(metrics.outputs))))
+    wanted = list(product(range(samples), range(len(evaluation.out_channels))))
     pictures = []
     for sample, channel in wanted[:MOST_PICTURES]:
-        output = metrics.outputs[channel]
-        several = len(metrics.outputs) > 1
+        output = evaluation.out_channels[channel]
+        several = len(evaluation.out_channels) > 1
         name = f"{prefix}fields-{sample + 1}" + (f"-{channel + 1}" if several else "")
         label = f"Sample {sample + 1}" + (f", {output}" if several else "")
-        figure = draw_fields(fields, metrics.inputs, metrics.outputs, sample=sample, channel=channel)
-        numbers = constants(fields, metrics.inputs, sample)
+        figure = draw_fields(fields, evaluation.in_channels, evaluation.out_channels, sample=sample, channel=channel)
+        numbers = constants(fields, evaluation.in_channels, sample)
         caption = f"{label}{': ' + numbers if numbers else ''}. {_legend(fields)}"
         pictures.append(Picture.of(figure, name=name, label=label, caption=caption))
     return Section("Predictions", _of(len(wanted)), pictures=tuple(pictures), tabs=True)
 
 
-def _meshes(parts: Mapping[str, Sequence[MeshFields]], metrics: Metrics, prefix: str) -> Section:
+def _meshes(parts: Mapping[str, Sequence[MeshFields]], evaluation: Evaluation, prefix: str) -> Section:
     samples = min(len(meshes) for meshes in parts.values())
     if any(mesh.vertices.shape[1] != 2 for meshes in parts.values() for mesh in meshes):
         return Section("Predictions", "Only meshes of two axes are drawn.")
-    wanted = list(product(range(samples), range(len(metrics.outputs))))
+    wanted = list(product(range(samples), range(len(evaluation.out_channels))))
     pictures = []
     for sample, channel in wanted[:MOST_PICTURES]:
-        several = len(metrics.outputs) > 1
+        several = len(evaluation.out_channels) > 1
         name = f"{prefix}meshes-{sample + 1}" + (f"-{channel + 1}" if several else "")
-        label = f"Mesh {sample + 1}" + (f", {metrics.outputs[channel]}" if several else "")
-        figure = draw_meshes(parts, metrics.inputs, metrics.outputs, sample=sample, channel=channel)
+        label = f"Mesh {sample + 1}" + (f", {evaluation.out_channels[channel]}" if several else "")
+        figure = draw_meshes(parts, evaluation.in_channels, evaluation.out_channels, sample=sample, channel=channel)
         caption = f"{label}: vertices in the colours of their cells. Truth and prediction share their colours."
         pictures.append(Picture.of(figure, name=name, label=label, caption=caption))
     return Section("Predictions", _of(len(wanted)), pictures=tuple(pictures), tabs=True)
@@ -109,34 +112,34 @@ def _of(count: int) -> str:
     return f"The first {MOST_PICTURES} of {count} pictures." if count > MOST_PICTURES else ""
 
 
-def _errors(metrics: Metrics, prefix: str) -> Section:
-    if not metrics.one_step:
+def _errors(evaluation: Evaluation, prefix: str) -> Section:
+    if not evaluation.one_step:
         return Section("Error by resolution")
-    samples = ", ".join(f"{entry.samples:,} at {name_of(entry.place)}" for entry in metrics.one_step)
-    tests = "test meshes" if metrics.one_step[0].part else f"{metrics.simulations:,} test simulations"
+    samples = ", ".join(f"{entry.samples:,} at {name_of(entry.place)}" for entry in evaluation.one_step)
+    tests = "test meshes" if evaluation.one_step[0].part else f"{evaluation.simulations:,} test simulations"
     note = f"Means over {tests} with bootstrap intervals; samples: {samples}."
-    series = of_one_run(metrics)
+    series = of_one_run(evaluation)
     others = " and ".join(f"“{title}”" for title in series if title != "model")
     caption = f"The model beside forecasts that know nothing: {others}." if others else "Errors of the model."
     picture = Picture.of(draw_errors(series), name=f"{prefix}errors", label="Error by resolution", caption=caption)
-    return Section("Error by resolution", note, errors_table(metrics), (picture,))
+    return Section("Error by resolution", note, errors_table(evaluation), (picture,))
 
 
-def _rollout_errors(metrics: Metrics, prefix: str) -> Section:
-    figure = draw_rollouts({size(entry.points): entry for entry in metrics.rollout})
-    horizon = max(entry.horizon for entry in metrics.rollout)
+def _rollout_errors(evaluation: Evaluation, prefix: str) -> Section:
+    figure = draw_rollouts({size(entry.points): entry for entry in evaluation.rollout})
+    horizon = max(entry.horizon for entry in evaluation.rollout)
     note = f"The model fed with its own output; dashed: the horizon of {horizon} steps that means are taken over."
     columns = [
-        Column("", "mean relative L2", [entry.mean_relative_l2 for entry in metrics.rollout], better="neither"),
-        Column("", "correlation time", [entry.correlation_time for entry in metrics.rollout], better="neither"),
+        Column("", "mean relative L2", [entry.mean_relative_l2 for entry in evaluation.rollout], better="neither"),
+        Column("", "correlation time", [entry.correlation_time for entry in evaluation.rollout], better="neither"),
     ]
-    table = comparison_table([size(entry.points) for entry in metrics.rollout], columns, of="points")
+    table = comparison_table([size(entry.points) for entry in evaluation.rollout], columns, of="points")
     picture = Picture.of(figure, name=f"{prefix}rollouts", label="Rollouts", caption=f"Rollouts: {AGAINST_TIME}")
     return Section("Rollouts", note, table, (picture,))
 
 
-def _strips(fields: Fields, metrics: Metrics, prefix: str) -> Section:
-    bases = list(dict.fromkeys(name.partition("[")[0] for name in metrics.outputs))
+def _strips(fields: Fields, evaluation: Evaluation, prefix: str) -> Section:
+    bases = list(dict.fromkeys(name.partition("[")[0] for name in evaluation.out_channels))
     wanted = [
         (points, sample, channel)
         for points, frames in fields.rollout.items()
@@ -154,13 +157,13 @@ def _strips(fields: Fields, metrics: Metrics, prefix: str) -> Section:
     return Section("Frames of rollouts", _of(len(wanted)), pictures=tuple(pictures), tabs=True)
 
 
-def _spectra(metrics: Metrics, prefix: str) -> Section:
+def _spectra(evaluation: Evaluation, prefix: str) -> Section:
     pictures = []
     for name, label, entries in (
-        ("spectra", "One step", metrics.one_step),
-        ("rollout-spectra", "Last frame of rollouts", metrics.rollout),
+        ("spectra", "One step", evaluation.one_step),
+        ("rollout-spectra", "Last frame of rollouts", evaluation.rollout),
     ):
-        spectra = {size(entry.points): entry.spectrum for entry in entries if entry.spectrum is not None}
+        spectra = {size(entry.points): (entry.spectrum, entry.bands) for entry in entries if entry.spectrum is not None}
         if spectra:
             caption = f"{label}: energy of truth, prediction and error, and the relative error of bands of wavenumbers."
             pictures.append(Picture.of(draw_spectra(spectra), name=f"{prefix}{name}", label=label, caption=caption))

@@ -5,27 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from mondrian.evaluation import Evaluation, Trajectories
 from mondrian.report.chapters import AGAINST_TIME, Section
 from mondrian.report.curves import best, draw_histories
 from mondrian.report.errors import Errors, draw_errors, of_one_run
-from mondrian.report.results import Estimate, Metrics, Rollout, size
+from mondrian.report.places import size
 from mondrian.report.rollouts import draw_rollouts
 from mondrian.report.style import Picture, colours
 from mondrian.report.summary import parameters
 from mondrian.report.tables import Column, comparison_columns, comparison_table
 from mondrian.run import Run
+from mondrian.statistics import Summary
 
 
-def of_runs(names: Sequence[str], runs: Sequence[Run], evaluations: Sequence[Metrics | None]) -> list[Section]:
+def of_runs(names: Sequence[str], runs: Sequence[Run], evaluations: Sequence[Evaluation | None]) -> list[Section]:
     """A table of several runs, and their curves in common pictures."""
-    known = {name: metrics for name, metrics in zip(names, evaluations, strict=True) if metrics}
+    known = {name: evaluation for name, evaluation in zip(names, evaluations, strict=True) if evaluation}
     series: dict[str, Errors] = {name: {} for name in names}
-    series |= {name: of_one_run(metrics)["model"] for name, metrics in known.items()}
-    rollouts = {name: {entry.points: entry for entry in metrics.rollout} for name, metrics in known.items()}
+    series |= {name: of_one_run(evaluation)["model"] for name, evaluation in known.items()}
+    rollouts = {name: {entry.points: entry for entry in evaluation.rollout} for name, evaluation in known.items()}
     columns = [*_about(runs), *comparison_columns(series), *_rollout_columns(names, rollouts)]
     table = comparison_table(names, [column for column in columns if any(column.values)])
     note = "Means over the test simulations with bootstrap intervals; the best of a column in bold."
-    without = [str(run.folder) for run, metrics in zip(runs, evaluations, strict=True) if metrics is None]
+    without = [str(run.folder) for run, evaluation in zip(runs, evaluations, strict=True) if evaluation is None]
     if without:
         note += f" Without an evaluation: {', '.join(without)}; `mondrian evaluate RUN` adds it."
     pictures, palette = [], colours(series)
@@ -55,7 +57,9 @@ def _about(runs: Sequence[Run]) -> list[Column]:
     ]
 
 
-def _rollout_columns(names: Sequence[str], rollouts: Mapping[str, Mapping[tuple[int, ...], Rollout]]) -> list[Column]:
+def _rollout_columns(
+    names: Sequence[str], rollouts: Mapping[str, Mapping[tuple[int, ...], Trajectories]]
+) -> list[Column]:
     columns = []
     for points in sorted({points for of_one in rollouts.values() for points in of_one}, key=math.prod):
         entries = [rollouts.get(name, {}).get(points) for name in names]
@@ -66,5 +70,5 @@ def _rollout_columns(names: Sequence[str], rollouts: Mapping[str, Mapping[tuple[
     return columns
 
 
-def _exact(value: float | int | None) -> Estimate | None:
-    return None if value is None else Estimate(float(value), float(value), float(value))
+def _exact(value: float | int | None) -> Summary | None:
+    return None if value is None else Summary(float(value), float(value), float(value), count=1)

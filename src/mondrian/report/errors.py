@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from mondrian.report.results import Estimate, Metrics, Place, in_order, name_of
+from mondrian.evaluation import Evaluation
+from mondrian.evaluation.entries import Place
+from mondrian.report.places import in_order, name_of
 from mondrian.report.style import COLOURS, FAINT, colours, grid_lines, logarithmic, new_figure, plain, styled
+from mondrian.statistics import Summary
 
 NAMES = {
     "mae": "mean absolute error",
@@ -18,16 +21,16 @@ NAMES = {
     "maximum": "maximum error",
     "interface": "error at the interface",
 }
-Errors = Mapping[Place, Mapping[str, Estimate]]
+Errors = Mapping[Place, Mapping[str, Summary]]
 _MARKS: dict[str, Any] = {"markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}
 _REFERENCES = {"persistence": ("nothing changes", FAINT), "training_mean": ("mean of training", COLOURS[4])}
 
 
-def of_one_run(metrics: Metrics) -> dict[str, Errors]:
+def of_one_run(evaluation: Evaluation) -> dict[str, Errors]:
     """The model's errors and those of the two forecasts that know nothing."""
-    found: dict[str, Errors] = {"model": {entry.place: entry.model for entry in metrics.one_step}}
+    found: dict[str, Errors] = {"model": {entry.place: entry.model for entry in evaluation.one_step}}
     for name, (title, _) in _REFERENCES.items():
-        rows = {entry.place: getattr(entry, name) for entry in metrics.one_step}
+        rows = {entry.place: getattr(entry, name) for entry in evaluation.one_step}
         kept = {place: row for place, row in rows.items() if row}
         if kept:
             found[title] = kept

@@ -9,8 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mondrian.report.arrays import Fields, Samples
+from mondrian.report.places import size
 from mondrian.report.planes import Limits, bar, draw_cuts, plane, show
-from mondrian.report.results import Fields, Samples, size
 from mondrian.report.style import COLOURS, INK, grid_lines, new_figure, plain, styled
 
 MOST_INPUTS = 3

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation
 
+from mondrian.evaluation.results import again
 from mondrian.report.fields import MOST_INPUTS
 from mondrian.report.style import new_figure, plain, styled
 
@@ -40,8 +41,7 @@ def load_meshes(file: Path) -> dict[str, list[MeshFields]]:
             found.setdefault(part, []).append(MeshFields(**fields))
         return found
     except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-        again = f"`mondrian evaluate {file.parent.parent}` writes it anew"
-        raise ValueError(f"{file} cannot be read: {error}; {again}") from error
+        raise ValueError(f"{file} cannot be read: {error}; {again(file)}") from error
 
 
 @styled

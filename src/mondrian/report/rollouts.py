@@ -10,10 +10,12 @@ from jaxtyping import Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mondrian.evaluation import Trajectories
 from mondrian.grid import Grid
+from mondrian.report.arrays import Frames
 from mondrian.report.planes import SIGNED, Limits, bar, draw_cuts, plane, show
-from mondrian.report.results import Estimate, Frames, Rollout
 from mondrian.report.style import FAINT, colours, grid_lines, new_figure, plain, styled
+from mondrian.statistics import Summary
 
 ROWS = ("truth", "prediction", "absolute error")
 _CURVES = {"relative_l2": "relative L2 error", "correlation": "correlation with the truth"}
@@ -52,7 +54,7 @@ def draw_strip(
 
 
 @styled
-def draw_rollouts(series: Mapping[str, Rollout], palette: Mapping[str, str] | None = None) -> Figure:
+def draw_rollouts(series: Mapping[str, Trajectories], palette: Mapping[str, str] | None = None) -> Figure:
     """Error and correlation against time with intervals; dotted where the correlation is lost."""
     figure = new_figure(8.6, 3.2)
     panels = figure.subplots(1, len(_CURVES))
@@ -60,7 +62,7 @@ def draw_rollouts(series: Mapping[str, Rollout], palette: Mapping[str, str] | No
     for label, rollout in series.items():
         colour = palette[label]
         for ax, name in zip(panels, _CURVES, strict=True):
-            _draw_curve(ax, rollout.times, rollout.curves.get(name, ()), label=label, colour=colour)
+            _draw_curve(ax, rollout.times, getattr(rollout, name), label=label, colour=colour)
         until = rollout.correlation_time.mean
         if np.isfinite(until) and rollout.times and until <= rollout.times[-1]:
             panels[1].axvline(until, color=colour, linestyle=":", linewidth=1.1)
@@ -76,7 +78,7 @@ def draw_rollouts(series: Mapping[str, Rollout], palette: Mapping[str, str] | No
     return figure
 
 
-def _draw_curve(ax: Axes, times: Sequence[float], curve: Sequence[Estimate], *, label: str, colour: str) -> None:
+def _draw_curve(ax: Axes, times: Sequence[float], curve: Sequence[Summary], *, label: str, colour: str) -> None:
     if not curve:
         return
     low, mean, high = (np.array([getattr(value, end) for value in curve]) for end in ("low", "mean", "high"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mondrian.report.results import Spectrum
+from mondrian.evaluation import Band, Spectrum
 from mondrian.report.style import COLOURS, INK, grid_lines, logarithmic, new_figure, styled
 
 # The later the thinner: the error of a model that predicts nothing is the truth, and both are seen.
@@ -15,23 +17,23 @@ _LINES = {"truth": (INK, "-", 2.2), "prediction": (COLOURS[1], "--", 1.5), "erro
 
 
 @styled
-def draw_spectra(spectra: Mapping[str, Spectrum]) -> Figure:
+def draw_spectra(spectra: Mapping[str, tuple[Spectrum, Sequence[Band]]]) -> Figure:
     """A column for each resolution, log-log; below it the relative error of each band with its interval."""
-    rows = 2 if any(spectrum.bands for spectrum in spectra.values()) else 1
+    rows = 2 if any(bands for _, bands in spectra.values()) else 1
     width = 3.1 * len(spectra) if len(spectra) > 1 else 5.0
     figure = new_figure(width, 2.9 + 1.4 * (rows - 1))
     ratios = (2.2, 1)[:rows]
     panels = figure.subplots(rows, len(spectra), squeeze=False, sharex="col", sharey="row", height_ratios=ratios)
-    for column, (label, spectrum) in enumerate(spectra.items()):
+    for column, (label, (spectrum, bands)) in enumerate(spectra.items()):
         above, below = panels[0][column], panels[-1][column]
-        positive = spectrum.wavenumber > 0  # the mean has no place on a logarithmic axis
+        wavenumber = np.array(spectrum.wavenumber)
+        positive = wavenumber > 0  # the mean has no place on a logarithmic axis
         for name, (colour, dashes, thickness) in _LINES.items():
-            values = getattr(spectrum, name)
-            x, y = spectrum.wavenumber[positive], values[positive]
-            above.plot(x, y, dashes, color=colour, linewidth=thickness, label=name)
+            energy = np.array(getattr(spectrum, name))
+            above.plot(wavenumber[positive], energy[positive], dashes, color=colour, linewidth=thickness, label=name)
         above.set_title(label)
         if rows > 1:
-            _draw_bands(below, spectrum)
+            _draw_bands(below, wavenumber[positive], bands)
         below.set_xlabel("wavenumber")
         for ax in panels[:, column]:
             ax.set_xscale("log")
@@ -45,12 +47,12 @@ def draw_spectra(spectra: Mapping[str, Spectrum]) -> Figure:
     return figure
 
 
-def _draw_bands(ax: Axes, spectrum: Spectrum) -> None:
-    positive = spectrum.wavenumber[spectrum.wavenumber > 0]
-    if not len(positive):
+def _draw_bands(ax: Axes, wavenumber: Float[np.ndarray, " shell"], bands: Sequence[Band]) -> None:
+    if not len(wavenumber):
         return
-    for band in spectrum.bands:
-        ends = max(band.low, 0.8 * positive[0]), min(band.high, 1.1 * positive[-1])
+    for band in bands:
+        ends = max(band.low, 0.8 * wavenumber[0]), min(band.high, 1.1 * wavenumber[-1])
         if ends[0] < ends[1]:
-            ax.fill_between(ends, band.error.low, band.error.high, color=COLOURS[0], alpha=0.2, linewidth=0)
-            ax.plot(ends, [band.error.mean] * 2, color=COLOURS[0])
+            error = band.relative_error
+            ax.fill_between(ends, error.low, error.high, color=COLOURS[0], alpha=0.2, linewidth=0)
+            ax.plot(ends, [error.mean] * 2, color=COLOURS[0])

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from mondrian.evaluation import Evaluation
 from mondrian.report.curves import best, logged
-from mondrian.report.results import Metrics
 from mondrian.run import Run
 
 
-def summary(run: Run, metrics: Metrics | None) -> dict[str, str]:
+def summary(run: Run, evaluation: Evaluation | None) -> dict[str, str]:
     """Model, size, data, steps, best validation loss and speed, as far as they are known."""
     history = run.history()
     steps, least = logged(history, "step")[0], best(history)
@@ -27,7 +27,7 @@ def summary(run: Run, metrics: Metrics | None) -> dict[str, str]:
         "Steps": f"{int(steps[-1]):,}" if len(steps) else "none yet",
         "Best validation loss": f"{number(least[1])} at step {least[0]:,}" if least else "",
         "Speed": f"{np.median(speeds):.0f} samples a second" if len(speeds) else "",
-        "Evaluated on": f"{metrics.simulations:,} simulations ({metrics.split})" if metrics else "",
+        "Evaluated on": f"{evaluation.simulations:,} simulations ({evaluation.split})" if evaluation else "",
     }
     return {name: text for name, text in found.items() if text}
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
+from mondrian.evaluation import Evaluation
 from mondrian.report.errors import NAMES, Errors, metric_names, of_one_run
-from mondrian.report.results import Estimate, Metrics, in_order, name_of
+from mondrian.report.places import in_order, name_of
 from mondrian.report.summary import number
+from mondrian.statistics import Summary
 
 _SHORT = {"mae": "MAE", "mse": "MSE", "relative_l2": "relative L2", "maximum": "maximum", "interface": "interface"}
 
@@ -21,7 +23,7 @@ class Column:
 
     group: str
     title: str
-    values: Sequence[Estimate | None]
+    values: Sequence[Summary | None]
     better: Literal["less", "more", "neither"] = "less"
 
     def best(self) -> float:
@@ -32,9 +34,9 @@ class Column:
         return min(known) if self.better == "less" else max(known)
 
 
-def errors_table(metrics: Metrics) -> str:
+def errors_table(evaluation: Evaluation) -> str:
     """Errors of one run, a row for each resolution; the last column compares with the better simple forecast."""
-    series = of_one_run(metrics)
+    series = of_one_run(evaluation)
     references = {title: errors for title, errors in series.items() if title != "model"}
     names = metric_names({"model": series["model"]})
     titles = [_SHORT.get(name, name) for name in names]
@@ -89,7 +91,7 @@ def pairs_table(pairs: Mapping[str, str]) -> str:
     return _wrapped(f"<tbody>{''.join(rows)}</tbody>", kind="pairs")
 
 
-def _cell(value: Estimate | None, *, best: float = math.nan) -> str:
+def _cell(value: Summary | None, *, best: float = math.nan) -> str:
     if value is None or not math.isfinite(value.mean):
         return "<td>–</td>"
     text = number(value.mean)
@@ -99,7 +101,7 @@ def _cell(value: Estimate | None, *, best: float = math.nan) -> str:
     return f'<td data-value="{value.mean!r}">{text}{interval}</td>'
 
 
-def _ratio(others: Sequence[float], own: Estimate | None) -> float:
+def _ratio(others: Sequence[float], own: Summary | None) -> float:
     if not others or own is None or not own.mean > 0:
         return math.nan
     return min(others) / own.mean

@@ -14,6 +14,7 @@ import numpy as np
 from mondrian.files import write_atomically
 from mondrian.run import Run
 from mondrian.sweep.plan import Plan
+from mondrian.text import aligned
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,7 @@ class Results:
                 f"{trial.seconds:.0f}",
             ]
             rows.append([str(trial.number), *map(_short, trial.chosen), *numbers])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(cell.rjust(n) for cell, n in zip(row, widths, strict=True)) for row in rows)
+        return aligned(rows, left=())
 
 
 def _trial(number: int, run: Run, keys: tuple[str, ...]) -> Trial:

@@ -1,0 +1,48 @@
+"""Tables and sizes as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+
+def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> str:
+    """Rows with the columns `left` to the left and all others to the right.
+
+    >>> print(aligned([["model", "samples/s"], ["FNO", "96.1"]]))
+    model  samples/s
+    FNO         96.1
+    """
+    return "\n".join("  ".join(row).rstrip() for row in _padded(rows, left))
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> str:
+    """The same as a table of Markdown, which is aligned as plain text too.
+
+    >>> print(markdown_table(["model", "samples/s"], [["FNO", "96.1"]]))
+    | model | samples/s |
+    | ----- | --------: |
+    | FNO   |      96.1 |
+    """
+    first, *rest = _padded([head, *rows], left)
+    rule = ["-" * len(cell) if column in left else "-" * (len(cell) - 1) + ":" for column, cell in enumerate(first)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [first, rule, *rest])
+
+
+def memory_text(size: float) -> str:
+    """A number of bytes; `-` where it is not known.
+
+    >>> memory_text(1.5 * 2**30), memory_text(5e6), memory_text(math.nan)
+    ('1.50 GiB', '5 MiB', '-')
+    """
+    if math.isnan(size):
+        return "-"
+    return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+
+
+def _padded(rows: Sequence[Sequence[str]], left: Collection[int]) -> list[list[str]]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        [cell.ljust(width) if column in left else cell.rjust(width) for column, (cell, width) in enumerate(pairs)]
+        for pairs in (zip(row, widths, strict=True) for row in rows)
+    ]
