@@ -121,28 +121,30 @@ def tiling() -> str:
     return note + markdown_table(["tiles of", *("x".join(map(str, tile)) for tile in sizes)], rows)
 
 
-def windowed_run(groups: Groups, width: int, *, fused: bool) -> Callable[[], None]:
-    """Forward and backward of one layer with four heads in these windows, by the library or the engine's kernel."""
+def windowed_run(groups: Groups, width: int, training: bool, *, fused: bool) -> Callable[[], None]:
+    """Attention of one layer with four heads in these windows, as the library does it or by the engine's kernel."""
     bias, scale = RelativeBias().build(width, 4, 2), (4 * width) ** -0.5
     shape = (1, len(groups.back), 4, 4 * width)
-    q, k, v = (torch.randn(shape, requires_grad=True).transpose(1, 2) for _ in range(3))
+    q, k, v = (torch.randn(shape, requires_grad=training).transpose(1, 2) for _ in range(3))
 
     def run() -> None:
-        added = bias(groups.offsets, (3, 3))
-        y = (groups.by_kernel if fused else groups.attend)(q, k, v, added, scale)
-        torch.autograd.grad(y.sum(), (q, k, v, *bias.parameters()))
+        with torch.set_grad_enabled(training):
+            added = bias(groups.offsets, (3, 3))
+            y = (groups.by_kernel if fused else groups.attend)(q, k, v, added, scale)
+            if training:
+                torch.autograd.grad(y.sum(), (q, k, v, *bias.parameters()))
 
     return run
 
 
-def least_run(groups: Groups, width: int) -> Callable[[], None]:
+def least_run(groups: Groups, width: int, training: bool) -> Callable[[], None]:
     """Copies into groups and back, and products of matrices: nothing else, and into memory that is there.
 
     Forward three copies, two products and a copy; backward as many copies the other way, and four products.
     """
     heads, (number, inner), features = 4, groups.queries.shape, 4 * width
     rows = (groups.queries[:, None, :] * heads + torch.arange(heads)[:, None]).flatten()
-    given = [torch.randn(len(rows), features) for _ in range(8)]
+    given = [torch.randn(len(rows), features) for _ in range(8 if training else 4)]
     copied = [torch.empty(number * heads, inner, features) for _ in given]
     score, results = torch.empty(number * heads, inner, inner), [torch.empty_like(u) for u in copied[:4]]
 
@@ -152,9 +154,10 @@ def least_run(groups: Groups, width: int) -> Callable[[], None]:
         q, k, v, gradient = copied[:4]
         torch.bmm(q, k.mT, out=score)
         torch.bmm(score, v, out=results[0])
-        torch.bmm(gradient, v.mT, out=score)
-        for u, place in zip((q, k, gradient), results[1:], strict=True):
-            torch.bmm(score, u, out=place)
+        if training:
+            torch.bmm(gradient, v.mT, out=score)
+            for u, place in zip((q, k, gradient), results[1:], strict=True):
+                torch.bmm(score, u, out=place)
 
     return run
 
@@ -168,14 +171,19 @@ def repeated(run: Callable[[], None], times: int) -> None:
 def windowing() -> str:
     """Attention in windows alone, with its learned bias, and the copies and products that it cannot do without."""
     groups, rows = windows(Lattice((32, 32), (True, True)), (4, 4), (0, 0), torch.device("cpu")), []
-    for width in (32, 64):
+    for width, training in product((32, 64), (False, True)):
         cases = {
-            "library": windowed_run(groups, width, fused=False),
-            "kernel": windowed_run(groups, width, fused=True),
-            "least": least_run(groups, width),
+            "library": windowed_run(groups, width, training, fused=False),
+            "kernel": windowed_run(groups, width, training, fused=True),
+            "least": least_run(groups, width, training),
         }
+        if not training:
+            del cases["kernel"]  # it is what the library takes
         several = {case: partial(repeated, run, TURNS) for case, run in cases.items()}
         time = interleaved(several, rounds=15, seconds=20)
-        rows.append([f"{width} channels, forward and backward", *(f"{time[case] / TURNS * 1e3:.1f}" for case in cases)])
+        library, kernel, least = (
+            f"{time[case] / TURNS * 1e3:.1f}" if case in time else "the same" for case in ("library", "kernel", "least")
+        )
+        rows.append([f"{width} channels, {'forward and backward' if training else 'forward'}", library, kernel, least])
     note = "One layer on 32 x 32 subdomains of 4 x 4 points, windows of 4 x 4 subdomains, in ms:\n\n"
     return note + markdown_table(["", "library", "the engine's kernel", "copies and products alone"], rows)
