@@ -165,7 +165,7 @@ def test_a_folder_keeps_its_settings_but_takes_more_entrants_and_seeds(tmp_path:
     agree(read(["allen_cahn", f"folder={tmp_path}", "parts.main=[vit_mo]"]))
     for changed, message in {
         "samples=320": "samples: 320 where there was 8192 in .*league.json; needed the same settings, or",
-        "rates=[2e-3]": r"rates: \[0.002\] where there was \[0.0007, 0.002, 0.006\]",
+        "rates=[2e-3]": r"rates: \[0.002\] where there was \[0.00023, 0.0007, 0.002, 0.006, 0.018\]",
         "widths.ffno=['model.hidden_channels=24']": r"ffno: .*channels=24'\] where there was .*channels=32'\]",
         "horizon=5": "horizon: 5 where there was 20",
         "threads=2": "threads: 2 where there was 1",
