@@ -6,11 +6,13 @@ leaves with exit code 2 and one line; `MONDRIAN_DEBUG=1` shows the traceback as 
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from importlib.resources import files
 
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
@@ -54,19 +56,23 @@ def _run(words: list[str]) -> None:
     name, *rest = words
     if name not in COMMANDS:
         raise ValueError(f"no command {name!r}; needed one of {', '.join(COMMANDS)}")
-    module = importlib.import_module(f"mondrian.commands.{name}")
     if {"-h", "--help"} & set(rest):
-        print((module.__doc__ or "").strip())
+        print(_help(name))
     else:
-        module.run(rest)
+        importlib.import_module(f"mondrian.commands.{name}").run(rest)
+
+
+def _help(name: str) -> str:
+    """The docstring of a command, read from its source: to import them all takes seconds."""
+    source = (files("mondrian.commands") / f"{name}.py").read_text(encoding="utf-8")
+    return ast.get_docstring(ast.parse(source)) or ""
 
 
 def _overview() -> str:
     width = max(len(name) for name in COMMANDS)
     lines = ["mondrian: learn solution operators of partial differential equations", ""]
     for name in COMMANDS:
-        text = importlib.import_module(f"mondrian.commands.{name}").__doc__ or ""
-        lines.append(f"  mondrian {name:<{width}}  {text.strip().splitlines()[0]}")
+        lines.append(f"  mondrian {name:<{width}}  {_help(name).splitlines()[0]}")
     lines += ["", "`mondrian COMMAND --help` explains a command by examples."]
     return "\n".join(lines)
 
