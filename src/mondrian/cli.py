@@ -70,11 +70,15 @@ def _help(name: str) -> str:
 
 def _overview() -> str:
     width = max(len(name) for name in COMMANDS)
-    lines = ["mondrian: learn solution operators of partial differential equations", ""]
-    for name in COMMANDS:
-        lines.append(f"  mondrian {name:<{width}}  {_help(name).splitlines()[0]}")
-    lines += ["", "`mondrian COMMAND --help` explains a command by examples."]
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            "mondrian: learn solution operators of partial differential equations",
+            "",
+            *(f"  mondrian {name:<{width}}  {_help(name).splitlines()[0]}" for name in COMMANDS),
+            "",
+            "`mondrian COMMAND --help` explains a command by examples.",
+        ]
+    )
 
 
 if __name__ == "__main__":
