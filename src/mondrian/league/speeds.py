@@ -1,7 +1,7 @@
 """How fast each entrant trains: what turns a budget of minutes into a number of steps.
 
-All entrants take one training step after the other, in rounds, and the median over the rounds counts, so that what else
-the machine does meets all alike. On one thread of a processor the time is that of the processor, which other
+All entrants train in turns, in rounds, and the median over the rounds counts, so that what else the machine does meets
+all alike. A turn is two steps, of which the second counts: the first finds the caches full of what others left. On one thread of a processor the time is that of the processor, which other
 processes do not lengthen; otherwise that of the clock. A training of the second budget then has as many steps as fit
 into its minutes at this speed, however busy the machine is while it runs, and however often it is killed.
 """
@@ -64,18 +64,18 @@ def step_seconds(
     rounds: int = ROUNDS,
     progress: bool = False,
 ) -> dict[str, float]:
-    """The median duration of each of some functions, run in turn; a first round is not counted."""
+    """The median duration of each of some functions, run in turn, twice each; the second time counts."""
     found: dict[str, list[float]] = {name: [] for name in steps}
     former = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        bar = tqdm(total=(rounds + 1) * len(steps), desc="speeds", unit="step", disable=None if progress else True)
-        for number in range(rounds + 1):
+        bar = tqdm(total=rounds * len(steps), desc="speeds", unit="turn", disable=None if progress else True)
+        for _ in range(rounds):
             for name, step in steps.items():
+                step()
                 began = clock()
                 step()
-                if number:
-                    found[name].append(clock() - began)
+                found[name].append(clock() - began)
                 bar.update()
         bar.close()
     finally:
