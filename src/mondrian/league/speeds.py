@@ -1,9 +1,10 @@
 """How fast each entrant trains: what turns a budget of minutes into a number of steps.
 
 All entrants train in turns, in rounds, and the median over the rounds counts, so that what else the machine does meets
-all alike. A turn is two steps, of which the second counts: the first finds the caches full of what others left. On one thread of a processor the time is that of the processor, which other
-processes do not lengthen; otherwise that of the clock. A training of the second budget then has as many steps as fit
-into its minutes at this speed, however busy the machine is while it runs, and however often it is killed.
+all alike. A turn is two steps, of which the second counts: the first finds the caches full of what others left. On one
+thread of a processor the time is that of the processor, which other processes do not lengthen; otherwise that of the
+clock. A training of the second budget then has as many steps as fit into its minutes at this speed, however busy the
+machine is while it runs, and however often it is killed.
 """
 
 from __future__ import annotations
