@@ -18,11 +18,10 @@ from tqdm import tqdm
 import mondrian
 from benchmarks.attention import models_on_many_subdomains, tiling, windowing
 from benchmarks.passes import forward_run, training_step
-from benchmarks.sections import run_sections
+from benchmarks.sections import keep_large_allocations, run_sections
 from mondrian import Integral, Mixture, SeparableMixture
 from mondrian.benchmark.measure import flops, interleaved, peak_memory
 from mondrian.operators import Evaluation, OperatorSpec, use_definitions
-from mondrian.process import keep_large_blocks
 from mondrian.quadrature import Cell, Midpoint
 from mondrian.text import markdown_table, memory_text
 
@@ -256,5 +255,5 @@ HEADING = """# Speed and memory of the core
 `make bench`, on two cores shared with others: of times in one row only the ratio means much."""
 
 if __name__ == "__main__":
-    keep_large_blocks()
+    keep_large_allocations()
     run_sections(SECTIONS, sys.argv[1:], RESULTS, HEADING)

@@ -17,11 +17,10 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from benchmarks.sections import run_sections
+from benchmarks.sections import keep_large_allocations, run_sections
 from mondrian import RelativeBias, SeparableMixture, nbr_no, unet_no, vit_no
 from mondrian.benchmark.measure import interleaved, peak_memory
 from mondrian.models import TransformerOperator
-from mondrian.process import keep_large_blocks
 from mondrian.text import markdown_table
 
 RESULTS = Path(__file__).parent / "results" / "hierarchy.md"
@@ -105,5 +104,5 @@ HEADING = """# Levels
 `python -m benchmarks.hierarchy`: four blocks on all subdomains, and a U-Net with four blocks on its finest level."""
 
 if __name__ == "__main__":
-    keep_large_blocks()
+    keep_large_allocations()
     run_sections(SECTIONS, sys.argv[1:], RESULTS, HEADING)

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from benchmarks.sections import keep_large_allocations
 from mondrian import Grid, Midpoint
 from mondrian.benchmark.measure import interleaved
 from mondrian.points import Boxes, CrossAttention, CrossIntegral, LearnedResampler, Placement, PointSet, Tiles
-from mondrian.process import keep_large_blocks
 from mondrian.quadrature import Cell
 from mondrian.text import markdown_table
 
@@ -32,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write the table into benchmarks/results/points.md")
     arguments = parser.parse_args()
-    keep_large_blocks()
+    keep_large_allocations()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     text = "\n\n".join(

@@ -17,13 +17,12 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from benchmarks.sections import run_sections
+from benchmarks.sections import keep_large_allocations, run_sections
 from mondrian import Grid, RelativeBias, SeparableMixture, vit_no
 from mondrian.benchmark.measure import interleaved
 from mondrian.data.problems import AllenCahn
 from mondrian.data.restriction import block_average
 from mondrian.models import TransformerOperator
-from mondrian.process import keep_large_blocks
 from mondrian.resampling import resample
 from mondrian.text import markdown_table
 
@@ -193,5 +192,5 @@ HEADING = """# Resolutions
 `python -m benchmarks.resolution`, on cores shared with others: of times in one row only the ratio means much."""
 
 if __name__ == "__main__":
-    keep_large_blocks()
+    keep_large_allocations()
     run_sections(SECTIONS, sys.argv[1:], RESULTS, HEADING)
