@@ -8,9 +8,11 @@ On a busy machine set OMP_NUM_THREADS=1: a single thread is measured in processo
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
