@@ -107,6 +107,7 @@ def make_run(
     level: float = 1.0,
     rollout: bool = True,
     evaluated: bool = True,
+    data: str = "data/ac",
 ) -> Run:
     """A run of three validations, and its evaluation."""
     run = Run(folder)
@@ -122,7 +123,7 @@ def make_run(
                 },
                 "seed": 7,
             },
-            "data": {"files": {"path": "data/ac"}, "window": {"input": ["u", "gamma"], "target": ["u"]}},
+            "data": {"files": {"path": data}, "window": {"input": ["u", "gamma"], "target": ["u"]}},
             "parameters": 12345,
             "versions": {"mondrian": "0.1.0"},
         }

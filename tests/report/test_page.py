@@ -153,6 +153,21 @@ def test_the_best_of_several_runs_is_bold(several: Path) -> None:
     assert cell(page, "worse", 0.3) == cell(page, "new", 0.3) == "<b>0.3</b>"  # equal validation losses
 
 
+def test_only_runs_that_learnt_the_same_are_compared(tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / "a", name="better"),
+        make_run(tmp_path / "b", name="other", level=3.0, data="data/ns"),
+        make_run(tmp_path / "c", name="worse", level=2.0),
+    ]
+    page, *pictures = write_report(runs, tmp_path / "all.html")
+    text, tables = page.read_text(), re.findall(r'<table class="sortable">.*?</table>', page.read_text())
+    rows = [re.findall(r'<tr><th scope="row">(\w+)</th>', table) for table in tables]
+    assert rows[:2] == [["better", "worse"], ["other"]]
+    assert cell(text, "other", 3 * 0.0123).startswith("<b>")
+    assert re.findall(r"<h2>Runs on (.*?)</h2>", text) == ["data/ac: u, gamma → u", "data/ns: u, gamma → u"]
+    assert {"1-errors.png", "2-errors.png"} <= {path.name for path in pictures}
+
+
 def test_a_run_without_evaluation_is_shown_with_what_it_has(several: Path) -> None:
     text = Reader(several.read_text()).text
     assert f"mondrian evaluate {several.parent / 'c'}" in text

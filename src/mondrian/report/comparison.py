@@ -1,4 +1,4 @@
-"""The sections about several runs: one table, and curves in common pictures."""
+"""The sections about several runs: one table for each data set, and curves in common pictures."""
 
 from __future__ import annotations
 
@@ -12,14 +12,30 @@ from mondrian.report.errors import Errors, draw_errors, of_one_run
 from mondrian.report.places import size
 from mondrian.report.rollouts import draw_rollouts
 from mondrian.report.style import Picture, colours
-from mondrian.report.summary import parameters
+from mondrian.report.summary import learnt, parameters
 from mondrian.report.tables import Column, comparison_columns, comparison_table
 from mondrian.run import Run
 from mondrian.statistics import Summary
 
+Member = tuple[str, Run, Evaluation | None]  # a run under the name that it has in the page
+
 
 def of_runs(names: Sequence[str], runs: Sequence[Run], evaluations: Sequence[Evaluation | None]) -> list[Section]:
-    """A table of several runs, and their curves in common pictures."""
+    """Tables and common pictures of several runs; only those are compared that learnt the same from the same data."""
+    groups: dict[str, list[Member]] = {}
+    for member in zip(names, runs, evaluations, strict=True):
+        groups.setdefault(learnt(member[1]), []).append(member)
+    if len(groups) == 1:
+        return _of_group(*groups.values(), title="", prefix="")
+    sections = []
+    for number, (data, members) in enumerate(groups.items(), start=1):
+        sections += _of_group(members, title=f" on {data}", prefix=f"{number}-")
+    return sections
+
+
+def _of_group(members: Sequence[Member], *, title: str, prefix: str) -> list[Section]:
+    """A table of runs that can be compared, and their curves in common pictures."""
+    names, runs, evaluations = zip(*members, strict=True)
     known = {name: evaluation for name, evaluation in zip(names, evaluations, strict=True) if evaluation}
     series: dict[str, Errors] = {name: {} for name in names}
     series |= {name: of_one_run(evaluation)["model"] for name, evaluation in known.items()}
@@ -35,17 +51,17 @@ def of_runs(names: Sequence[str], runs: Sequence[Run], evaluations: Sequence[Eva
     if any(histories.values()):
         caption = "Loss on the validation data, and fainter on the training data."
         figure = draw_histories(histories)
-        pictures.append(Picture.of(figure, name="losses", label="Validation loss", caption=caption))
+        pictures.append(Picture.of(figure, name=f"{prefix}losses", label="Validation loss", caption=caption))
     if any(series.values()):
         figure = draw_errors({name: errors for name, errors in series.items() if errors}, palette)
         caption = "Means and bootstrap intervals over the test simulations."
-        pictures.append(Picture.of(figure, name="errors", label="Error by resolution", caption=caption))
+        pictures.append(Picture.of(figure, name=f"{prefix}errors", label="Error by resolution", caption=caption))
     for points in sorted({points for of_one in rollouts.values() for points in of_one}, key=math.prod):
         chosen = {name: of_one[points] for name, of_one in rollouts.items() if points in of_one}
         figure = draw_rollouts(chosen, palette)
-        name, label = f"rollouts-{'x'.join(map(str, points))}", f"Rollouts at {size(points)}"
+        name, label = f"{prefix}rollouts-{'x'.join(map(str, points))}", f"Rollouts at {size(points)}"
         pictures.append(Picture.of(figure, name=name, label=label, caption=f"{label}: {AGAINST_TIME}"))
-    return [Section("Runs", note, table), Section("Side by side", pictures=tuple(pictures))]
+    return [Section(f"Runs{title}", note, table), Section(f"Side by side{title}", pictures=tuple(pictures))]
 
 
 def _about(runs: Sequence[Run]) -> list[Column]:

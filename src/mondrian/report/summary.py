@@ -23,7 +23,7 @@ def summary(run: Run, evaluation: Evaluation | None) -> dict[str, str]:
     found = {
         "Model": _model(run.facts.get("config")),
         "Parameters": "" if size is None else f"{size:,}",
-        "Data": _data(run.facts.get("data")),
+        "Data": learnt(run),
         "Steps": f"{int(steps[-1]):,}" if len(steps) else "none yet",
         "Best validation loss": f"{number(least[1])} at step {least[0]:,}" if least else "",
         "Speed": f"{np.median(speeds):.0f} samples a second" if len(speeds) else "",
@@ -36,6 +36,16 @@ def parameters(run: Run) -> int | None:
     """The number of parameters, where `run.json` has it."""
     found = run.facts.get("parameters")
     return found if isinstance(found, int) else None
+
+
+def learnt(run: Run) -> str:
+    """Where the data is and what is learnt of it: `data/ac: u, gamma → u`."""
+    data = run.facts.get("data")
+    if not isinstance(data, Mapping):
+        return ""
+    files, window = (part if isinstance(part, Mapping) else {} for part in (data.get("files"), data.get("window")))
+    sides = [", ".join(map(str, window.get(name) or ())) for name in ("input", "target")]
+    return ": ".join(part for part in (str(files.get("path", "")), " → ".join(sides) if all(sides) else "") if part)
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -96,12 +106,3 @@ def _kind(part: Any) -> str:
     if not isinstance(part, Mapping):
         return ""
     return str(part.get("spec") or part.get("_target_") or "").rpartition(".")[2]
-
-
-def _data(data: Any) -> str:
-    """Where the data is and what is learnt of it: `data/ac: u, gamma → u`."""
-    if not isinstance(data, Mapping):
-        return ""
-    files, window = (part if isinstance(part, Mapping) else {} for part in (data.get("files"), data.get("window")))
-    sides = [", ".join(map(str, window.get(name) or ())) for name in ("input", "target")]
-    return ": ".join(part for part in (str(files.get("path", "")), " → ".join(sides) if all(sides) else "") if part)
