@@ -37,7 +37,7 @@ def test_the_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
             ["simulations.train=5000", "shard_size=100"],
             lambda c: (c.simulations.train, c.shard_size) == (5000, 100),
         ),
-        (["data=navier_stokes", "scale=smoke"], lambda c: c.data.problem.steps == 250),
+        (["data=navier_stokes", "scale=smoke"], lambda c: c.data.problem.steps == 300),
         (
             ["data=navier_stokes", "scale=smoke", "data.problem.steps=500"],
             lambda c: c.data.problem.steps == 500,
@@ -121,12 +121,12 @@ def test_smoke_with_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_trajectory_becomes_a_film(tmp_path: Path) -> None:
-    settings = ["data.problem.grid.points=[32,32]", "data.problem.steps=20", "workers=1"]
+    settings = ["data.problem.grid.points=[32,32]", "data.problem.steps=24", "workers=1"]
     points = "data.points={train:[[16,16]],valid:[[16,16]],test:[[16,16]]}"
     arguments = ["data=navier_stokes", "scale=smoke", "preview=true", points, *settings]
     assert main(["generate", f"path={tmp_path}", *arguments]) == 0
     with Image.open(tmp_path / "preview" / "test.gif") as film:
-        assert film.n_frames == 5
+        assert film.n_frames == 6
     assert sorted(path.name for path in (tmp_path / "preview").iterdir()) == ["test.gif", "test.png"]
 
 
