@@ -21,7 +21,19 @@ from mondrian.extras import MissingLibrary
 from mondrian.process import keep_large_blocks
 from mondrian.recipes import one_line
 
-COMMANDS = ("models", "generate", "train", "evaluate", "predict", "report", "sweep", "benchmark", "league", "demo")
+COMMANDS = (
+    "models",
+    "generate",
+    "train",
+    "evaluate",
+    "predict",
+    "export",
+    "report",
+    "sweep",
+    "benchmark",
+    "league",
+    "demo",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,6 +12,7 @@ import torch
 from mondrian import Boxes, Grid, nbr_no, point_no, vit_no
 from mondrian.cli import main
 from mondrian.commands import predict
+from mondrian.commands._options import box
 from mondrian.data.generate import generate, plan
 from mondrian.data.problems import AllenCahn
 from mondrian.data.sources import WellFiles
@@ -121,7 +122,7 @@ def test_without_an_input_the_model_is_described(folder, capsys):
 )
 def test_an_axis_is_periodic_where_the_models_is_unless_it_says_otherwise(text, extent, periodic):
     own = Grid(extent=(1.0, 2.0), periodic=(False, True), origin=(-1.0, 0.0))
-    assert predict.box(text, own) == Grid(extent=extent, periodic=periodic, origin=own.origin)
+    assert box(text, own) == Grid(extent=extent, periodic=periodic, origin=own.origin)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,7 @@ def test_predictions_that_are_not_finite_are_told(surrogate, folder, capsys):
 )
 def test_letters_say_which_ends_are_points(text, ends, periodic):
     own = Grid(extent=(1.0, 2.0), periodic=(False, True))
-    assert predict.box(text, own) == Grid(extent=(4.0, 4.0), periodic=periodic, ends=ends)
+    assert box(text, own) == Grid(extent=(4.0, 4.0), periodic=periodic, ends=ends)
 
 
 def test_any_number_of_points_in_and_out(surrogate, folder, capsys):

@@ -71,7 +71,7 @@ class Groups:
         """By two products and a softmax between them."""
         queries = self.split_heads(q, self.queries)
         keys, values = (self.split_heads(u, self.keys) for u in (k, v))
-        score = (queries @ keys.mT).unflatten(0, (len(q), -1))
+        score = (queries @ keys.mT).unflatten(0, (q.shape[0], -1))
         added = bias if self.hidden is None else self.hidden[:, None] + bias
         share = torch.add(added.to(q.dtype), score, alpha=scale).flatten(0, 1).softmax(dim=-1)
         return self.join_heads(share @ values)
@@ -87,7 +87,7 @@ class Groups:
     def join(self, u: Shaped[Tensor, "batch_group head query feature"]) -> Shaped[Tensor, "batch head cell feature"]:
         """From the queries of the groups back to the cells."""
         _, heads, _, features = u.shape
-        batch = len(u) // len(self.queries)
+        batch = u.shape[0] // len(self.queries)
         rows = _rows(u).index_select(0, _in_all(self.back, batch, self.queries.numel()))
         return rows.view(batch, -1, heads, features).transpose(1, 2)
 
@@ -105,7 +105,7 @@ class Groups:
     ) -> Shaped[Tensor, "batch head cell feature"]:
         """`join` from there."""
         _, heads, inner, features = u.shape
-        batch = len(u) // len(self.queries)
+        batch = u.shape[0] // len(self.queries)
         place = _in_all(self.back, batch, self.queries.numel())[:, None]
         row = (place // inner * heads + torch.arange(heads, device=u.device)) * inner + place % inner
         return u.reshape(-1, features).index_select(0, row.flatten()).view(batch, -1, heads, features).transpose(1, 2)
@@ -125,7 +125,7 @@ def mask_of(
     if hidden is None:
         return None if bias is None else bias[None].to(q.dtype)
     mask = (hidden[:, None] if bias is None else hidden[:, None] + bias).to(q.dtype)
-    return mask if len(q) == 1 or len(mask) == 1 else mask.repeat(len(q), 1, 1, 1)
+    return mask if len(mask) == 1 else mask.repeat(q.shape[0], 1, 1, 1)
 
 
 def _rows(u: Shaped[Tensor, "batch head cell feature"]) -> Shaped[Tensor, "row head_feature"]:

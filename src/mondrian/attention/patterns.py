@@ -252,7 +252,7 @@ class NeighborhoodAttention(AttentionSpec):
         score = (scale * q) @ k.mT + mask
         top = score.amax(dim=-1, keepdim=True).clamp_min(0)
         near, far = torch.exp(score - top), torch.exp(-top)
-        total = everywhere.sum(dim=-2, keepdim=True).repeat_interleave(len(q) // len(everywhere), dim=0)
+        total = everywhere.sum(dim=-2, keepdim=True).repeat_interleave(q.shape[0] // everywhere.shape[0], dim=0)
         seen = torch.isfinite(mask).to(q.dtype)
         weights = near - far * seen
         normaliser = weights.sum(dim=-1, keepdim=True) + far * everywhere.shape[-2]

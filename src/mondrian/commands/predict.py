@@ -55,15 +55,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
-from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from mondrian.artefact import OperatorModel
-from mondrian.grid import Grid
+from mondrian.commands._options import Parser, box, points_of, with_points
 from mondrian.meshes import MeshSurrogate
 from mondrian.meshes.prediction import predict_mesh
 from mondrian.parallel import Processes, launched_processes
@@ -95,7 +93,7 @@ def _predict(model: OperatorModel, words: argparse.Namespace, processes: Process
         "steps": words.steps,
         "batch_size": words.batch,
         "split": words.split,
-        "points": () if words.points is None else _points(words.points),
+        "points": () if words.points is None else points_of(words.points),
         "progress": True,
     }
     if processes is None and words.rows is None:
@@ -168,54 +166,8 @@ def describe(model: OperatorModel) -> str:
     )
 
 
-def box(text: str, own: Grid) -> Grid:
-    """The box that `--grid` describes.
-
-    >>> box("4x2p", Grid(extent=(1.0, 1.0)))
-    Grid(extent=(4.0, 2.0), points=(), periodic=(False, True), origin=(0.0, 0.0), ends=(0, 0))
-    """
-    axes = [re.fullmatch(r"([\d.e+-]+)([pw]?)([vr]?)", axis) for axis in text.split("x")]
-    if len(axes) != own.dim:
-        raise ValueError(f"--grid {text} has {len(axes)} axes; the model has {own.dim}")
-    try:
-        found = [(float(axis[1]), {"p": True, "w": False}.get(axis[2])) for axis in axes if axis]
-    except ValueError:
-        found = []
-    if len(found) != own.dim:
-        raise ValueError(f"--grid {text} must give a length for each axis, for example 2x2, 2px1w or 2pvx1wv")
-    periodic = [ring if said is None else said for (_, said), ring in zip(found, own.periodic, strict=True)]
-    ends = tuple(_ends(axis[3], ring) for axis, ring in zip(axes, periodic, strict=True) if axis)
-    return replace(own, extent=tuple(length for length, _ in found), periodic=tuple(periodic), points=(), ends=ends)
-
-
-def with_points(text: str, box: Grid) -> Grid:
-    """The points that `--out-points` puts on a box.
-
-    >>> with_points("9vx8", Grid(extent=(1.0, 1.0))).spacing
-    (0.125, 0.125)
-    """
-    axes = [re.fullmatch(r"(\d+)([vr]?)", axis) for axis in text.split("x")]
-    found = [axis for axis in axes if axis]
-    if not len(axes) == len(found) == box.dim:
-        raise ValueError(
-            f"--out-points {text} must give a number for each of {box.dim} axes, for example 85x85 or 129vx64"
-        )
-    ends = tuple(_ends(axis[2], ring) for axis, ring in zip(found, box.periodic, strict=True))
-    return replace(box, points=tuple(int(axis[1]) for axis in found), ends=ends)
-
-
-def _ends(letter: str, ring: bool) -> int:
-    """How many ends of an axis are points: none, or with `v` all that differ, or with `r` both."""
-    return {"": 0, "v": 1 if ring else 2, "r": 2}[letter]
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message}; `mondrian predict --help` shows examples")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = Parser("predict")
     parser.add_argument("artefact")
     parser.add_argument("input", nargs="?")
     parser.add_argument("-o", "--output")
@@ -229,13 +181,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--timeout", type=float, default=1800.0)
     return parser
-
-
-def _points(text: str) -> tuple[int, ...]:
-    sizes = text.split("x")
-    if not all(size.isdecimal() for size in sizes):
-        raise ValueError(f"--points {text} must give a number for each axis, for example 64x64")
-    return tuple(int(size) for size in sizes)
 
 
 def _few(names: tuple[str, ...]) -> str:

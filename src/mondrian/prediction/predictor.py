@@ -66,15 +66,19 @@ class Predictor:
         self.check_shape(tuple(x.shape))
         x = self.prepared(x, first=first)
         with torch.no_grad():  # not inference mode: the model may keep tensors that training meets later
-            if self.applications == 1:
-                if isinstance(self.model, Surrogate) and self.out_grid is not None:
-                    return self.model(x, self.box, self.out_grid)
-                return answer_on(self.model, x, self.box, self.out_grid)
-            assert isinstance(self.model, Surrogate)
-            y = rollout(self.model, x, self.applications, self.box)
-            if self.out_grid is None:
-                return y
-            return resample(y, self.box.with_points(tuple(x.shape[2:])), self.out_grid)
+            return self.answer(x)
+
+    def answer(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch predicted *points"]:
+        """The prediction for samples that have been looked at."""
+        if self.applications == 1:
+            if isinstance(self.model, Surrogate) and self.out_grid is not None:
+                return self.model(x, self.box, self.out_grid)
+            return answer_on(self.model, x, self.box, self.out_grid)
+        assert isinstance(self.model, Surrogate)
+        y = rollout(self.model, x, self.applications, self.box)
+        if self.out_grid is None:
+            return y
+        return resample(y, self.box.with_points(tuple(x.shape[2:])), self.out_grid)
 
     def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the answer to a batch of this shape."""
