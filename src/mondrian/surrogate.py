@@ -70,6 +70,10 @@ class ScaledModel(OperatorModel):
         """What the model is given."""
         return self._input(_with_channels(x, self.spec.in_names))
 
+    def physical_input(self, z: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
+        """The inverse of `scaled_input`."""
+        return self._input.inverse(z)
+
     def scaled_output(self, y: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         """What the model should answer."""
         return self._output(_with_channels(y, self.spec.out_names))

@@ -1,9 +1,12 @@
 """Models as programs that run without this library: their answers are those of the model."""
 
 import json
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -17,59 +20,74 @@ from mondrian import (
     Interpolating,
     LowRank,
     Mixture,
+    NeighborhoodAttention,
     PointAttention,
     RelativeBias,
+    Rotary,
     SeparableMixture,
     Spectral,
+    TransformerSpec,
     nbr_no,
     swin_no,
     unet_no,
     vit_no,
 )
 from mondrian.artefact import OperatorModel
+from mondrian.attention.tiles import best_tile
+from mondrian.decomposition import Lattice
 from mondrian.operators import Evaluation
 from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.prediction import Predictor
-from mondrian.prediction.program import exported, write_program
-from mondrian.surrogate import Scale, Surrogate, SurrogateSpec
+from mondrian.prediction.program import exported, samples, write_program
+from mondrian.surrogate import Scale, SurrogateSpec
 
 pytestmark = pytest.mark.compiled  # traced: the run-time shape checks would be too
 
-SMALL = {"hidden_channels": 8, "n_layers": 2, "n_heads": 2}
-MODELS = {
-    "integral": lambda: vit_no(2, 1, subdomains=(2, 2), operator=Integral(hidden=4), **SMALL),
-    "low rank": lambda: vit_no(2, 1, subdomains=(2, 2), operator=LowRank(rank=2), **SMALL),
-    "spectral": lambda: vit_no(2, 1, subdomains=(2, 2), operator=Spectral(modes=2), **SMALL),
-    "interpolating": lambda: vit_no(2, 1, subdomains=(2, 2), operator=Interpolating(rank=2), **SMALL),
-    "point attention": lambda: vit_no(2, 1, subdomains=(2, 2), operator=PointAttention(), **SMALL),
-    "staggered": lambda: vit_no(2, 1, subdomains=(2, 2), positions=(RelativeBias(),), stagger=True, **SMALL),
-    "windows": lambda: swin_no(2, 1, subdomains=(4, 4), window=(2, 2), operator=Mixture(terms=4), **SMALL),
-    "neighbourhoods": lambda: nbr_no(2, 1, subdomains=(6, 6), radius=1, **SMALL),
-    "hierarchy": lambda: unet_no(2, 1, subdomains=(4, 4), **SMALL),
+SMALL: dict[str, Any] = {"hidden_channels": 8, "n_layers": 1, "n_heads": 2}
+TWO: dict[str, Any] = SMALL | {"n_layers": 2}  # blocks: the second one is staggered or shifted
+RING = Grid(extent=(1.0,), periodic=(True,))
+FAR = NeighborhoodAttention(n_heads=2, radius=1, zero_far=True)
+# Models, and the points of their input; where a lattice of 16 x 16 cells is needed, its neighbourhoods come in tiles.
+MODELS: dict[str, tuple[Callable[[], OperatorModel], tuple[int, ...]]] = {
+    "integral": (lambda: vit_no(2, 1, subdomains=(2, 2), operator=Integral(hidden=4), **SMALL), (12, 12)),
+    "low rank": (lambda: vit_no(2, 1, subdomains=(2, 2), operator=LowRank(rank=2), **SMALL), (12, 12)),
+    "spectral": (lambda: vit_no(2, 1, subdomains=(2, 2), operator=Spectral(modes=2), **SMALL), (8, 8)),
+    "interpolating": (lambda: vit_no(2, 1, subdomains=(2, 2), operator=Interpolating(rank=2), **SMALL), (13, 11)),
+    "point attention": (lambda: vit_no(2, 1, subdomains=(2, 2), operator=PointAttention(), **SMALL), (8, 8)),
+    "staggered": (lambda: vit_no(2, 1, subdomains=(2, 2), positions=(RelativeBias(),), stagger=True, **TWO), (8, 8)),
+    "fixed points": (lambda: vit_no(2, 1, subdomains=(2, 2), cell_points=(4, 4), **SMALL), (12, 12)),
+    "ring": (lambda: vit_no(2, 1, subdomains=(4,), positions=(Rotary(),), grid=RING, stagger=True, **TWO), (13,)),
+    "space": (lambda: vit_no(2, 1, subdomains=(2, 2, 2), **SMALL), (6, 6, 6)),
+    "windows": (lambda: swin_no(2, 1, subdomains=(4, 4), window=(2, 2), operator=Mixture(terms=4), **TWO), (8, 8)),
+    "neighbourhoods": (lambda: nbr_no(2, 1, subdomains=(16, 16), radius=1, **SMALL), (16, 16)),
+    "far scores": (lambda: TransformerSpec(2, 1, 8, 1, subdomains=(16, 16), attention=FAR).build(), (16, 16)),
+    "hierarchy": (lambda: unet_no(2, 1, subdomains=(4, 4), **SMALL), (8, 8)),
 }
 
 
-def surrogate(model: OperatorModel) -> Surrogate:
-    """A model with scales that are not trivial, one of them a logarithm."""
+def predictor_of(name: str, **settings: Any) -> tuple[Predictor, tuple[int, ...]]:
+    """One of the models with scales that are not trivial, a logarithm and an offset among them, and its points."""
+    torch.manual_seed(0)
+    make, points = MODELS[name]
     scales = (Scale(0.1, 2.0), Scale(-3.0, 0.5, log=True))
-    return SurrogateSpec(model.spec, ("u[0]", "gamma"), ("u[1]",), scales, (Scale(0.2, 3.0),)).build().eval()
-
-
-def samples(count: int, *points: int) -> torch.Tensor:
-    return 0.5 + torch.rand(count, 2, *points, generator=torch.Generator().manual_seed(count))
+    spec = SurrogateSpec(make().spec, ("u[0]", "gamma"), ("u[1]",), scales, (Scale(0.2, 3.0),))
+    return Predictor(spec.build().eval(), **settings), points
 
 
 def relative(found: torch.Tensor, wanted: torch.Tensor) -> float:
     return ((found - wanted).abs().max() / wanted.abs().max()).item()
 
 
+def test_the_neighbourhoods_here_come_in_tiles() -> None:
+    assert best_tile(Lattice((16, 16), (False, False)), 1) is not None
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_a_program_answers_like_its_model_for_any_number_of_samples(name: str) -> None:
-    torch.manual_seed(0)
-    predictor = Predictor(surrogate(MODELS[name]()))
-    program = exported(predictor, samples(2, 12, 12)).module()
+    predictor, points = predictor_of(name)
+    program = exported(predictor, points).module()
     for count in (1, 2, 5):
-        x = samples(count, 12, 12)
+        x = samples(predictor, points, count)
         assert relative(program(x), predictor(x)) < 1e-5
 
 
@@ -77,76 +95,119 @@ def test_a_program_answers_like_its_model_for_any_number_of_samples(name: str) -
 def test_baselines_are_programs_too(name: str) -> None:
     torch.manual_seed(0)
     predictor = Predictor(mondrian.build(f"allen_cahn/{name}").eval())
-    x = samples(3, 32, 32)
-    assert relative(exported(predictor, samples(2, 32, 32)).module()(x), predictor(x)) < 1e-5
+    x = samples(predictor, (32, 32), 3)
+    assert relative(exported(predictor, (32, 32)).module()(x), predictor(x)) < 1e-5
 
 
-@pytest.mark.parametrize("name", ["staggered", "windows", "point attention"])
+@pytest.mark.parametrize("name", ["staggered", "windows", "point attention", "spectral", "ring"])
 def test_onnxruntime_answers_like_the_model(name: str, tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    predictor = Predictor(surrogate(MODELS[name]()))
-    write_program(predictor, tmp_path / "model.onnx", (8, 8))
+    predictor, points = predictor_of(name)
+    write_program(predictor, tmp_path / "model.onnx", points)
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
     for count in (1, 4):
-        x = samples(count, 8, 8)
+        x = samples(predictor, points, count)
         (found,) = session.run(["y"], {"x": x.numpy()})
         assert relative(torch.from_numpy(found), predictor(x)) < 1e-5
+    about = json.loads(session.get_modelmeta().custom_metadata_map["mondrian"])
+    assert (about["in"], about["out"], about["grid"]["points"]) == (["u[0]", "gamma"], ["u[1]"], list(points))
 
 
-def test_a_rollout_at_other_points_needs_torch_alone_and_says_what_it_takes(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    vertices = Grid(extent=(1.0, 1.0), points=(9, 9), ends=(2, 2))
-    predictor = Predictor(surrogate(MODELS["staggered"]()), applications=2, out_grid=vertices)
-    write_program(predictor, tmp_path / "model.pt2", (10, 10))
-    x = samples(4, 10, 10)
+@pytest.mark.parametrize("kind", ["pt2", "onnx"])
+def test_a_rollout_on_another_box_at_other_points_needs_no_mondrian(kind: str, tmp_path: Path) -> None:
+    box = Grid(extent=(2.0, 3.0))
+    vertices = Grid(extent=(2.0, 3.0), points=(9, 9), ends=(2, 2))
+    predictor, _ = predictor_of("interpolating", grid=box, out_grid=vertices, applications=2)
+    write_program(predictor, tmp_path / f"model.{kind}", (10, 11))
+    x = samples(predictor, (10, 11), 4)
     np.save(tmp_path / "x.npy", x.numpy())
-    script = """
-import json, sys, numpy as np, torch
+    run = {
+        "pt2": """
+import torch
 about = {"mondrian.json": ""}
 program = torch.export.load("model.pt2", extra_files=about).module()
-np.save("y.npy", program(torch.from_numpy(np.load("x.npy"))).detach().numpy())
-assert "mondrian" not in sys.modules
+with torch.no_grad():
+    np.save("y.npy", program(torch.from_numpy(np.load("x.npy"))).numpy())
 print(about["mondrian.json"])
-"""
+""",
+        "onnx": """
+import onnxruntime
+session = onnxruntime.InferenceSession("model.onnx")
+np.save("y.npy", session.run(["y"], {"x": np.load("x.npy")})[0])
+print(session.get_modelmeta().custom_metadata_map["mondrian"])
+""",
+    }[kind]
+    script = f"import sys\nimport numpy as np\n{run}\nassert 'mondrian' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert relative(torch.from_numpy(np.load(tmp_path / "y.npy")), predictor(x)) < 1e-5
     about = json.loads(done.stdout)
-    assert (about["in"], about["out"]) == (["u[0]", "gamma"], ["u[1]", "u[2]"])
-    assert about["grid"]["points"] == [10, 10]
+    assert about["out"] == ["u[1]", "u[2]"]
+    assert (about["grid"]["points"], about["grid"]["extent"]) == ([10, 11], [2.0, 3.0])
     assert about["out_grid"]["points"] == [9, 9]
 
 
-def test_the_number_of_samples_does_not_change_the_way_of_a_program_nor_that_of_its_model() -> None:
+def test_the_number_of_samples_does_not_change_the_way_through_a_program() -> None:
     """At few samples another evaluation is the cheapest than at many; the program keeps the one it was made with."""
     torch.manual_seed(0)
-    model = vit_no(2, 1, subdomains=(2, 2), operator=SeparableMixture(terms=8), **SMALL)
+    model = vit_no(2, 1, subdomains=(2, 2), operator=SeparableMixture(terms=8), **SMALL).eval()
     operators = [part for part in model.modules() if isinstance(part, RidgeOperator)]
     operators[0].evaluation = Evaluation.COLLAPSED
-    predictor = Predictor(model.eval())
-    program = exported(predictor, samples(2, 16, 16)).module()
-    x = samples(300, 16, 16)
-    assert relative(program(x), predictor(x)) < 1e-5
+    predictor = Predictor(model)
+    x = samples(predictor, (16, 16), 300)
+    assert relative(exported(predictor, (16, 16)).module()(x), predictor(x)) < 1e-5
     assert [operator.evaluation for operator in operators] == [Evaluation.COLLAPSED, *[None] * (len(operators) - 1)]
 
 
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
-    predictor = Predictor(MODELS["staggered"]())
+    predictor, _ = predictor_of("staggered")
     with pytest.raises(ValueError, match=r"file=.*model.pth must end in .pt2 or .onnx"):
         write_program(predictor, tmp_path / "model.pth", (8, 8))
-    with pytest.raises(ValueError, match=r"points has shape \(2, 2, 8\); needed \(batch, 2 channels, 2 space axes\)"):
+    with pytest.raises(ValueError, match=r"points=\(8,\) must give at least one point along each of 2 axes"):
         write_program(predictor, tmp_path / "model.pt2", (8,))
-    fourier = Predictor(mondrian.build("allen_cahn/fno").eval())
-    with pytest.raises(ValueError, match=r"model.onnx: .*; needed a model that ONNX can express, or a file in .pt2"):
-        write_program(fourier, tmp_path / "model.onnx", (32, 32))
+    for name in ("fno", "ffno", "fano"):
+        fourier = Predictor(mondrian.build(f"allen_cahn/{name}").eval())
+        with pytest.raises(ValueError, match=r"model.onnx: .*; needed a model that .onnx can express, or the other"):
+            write_program(fourier, tmp_path / "model.onnx", (32, 32))
     assert not list(tmp_path.iterdir())
 
 
-def test_a_program_that_answers_something_else_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    predictor = Predictor(MODELS["staggered"]().eval())
+def test_float64_goes_to_torch_but_not_to_onnxruntime(tmp_path: Path) -> None:
+    predictor = Predictor(predictor_of("staggered")[0].model.double())
+    write_program(predictor, tmp_path / "model.pt2", (8, 8))
+    x = samples(predictor, (8, 8), 3)
+    assert relative(torch.export.load(tmp_path / "model.pt2").module()(x), predictor(x)) < 1e-12
+    with pytest.raises(ValueError, match=r"model.onnx: .*; needed a model that .onnx can express"):
+        write_program(predictor, tmp_path / "model.onnx", (8, 8))
+
+
+def test_a_model_is_left_as_it_was_also_after_an_error(tmp_path: Path) -> None:
+    elsewhere = Grid(extent=(1.0, 1.0), points=(8, 8), origin=(5.0, 0.0))
+    predictor, points = predictor_of("staggered", out_grid=elsewhere)
+    model = predictor.model.train()
+    model.model.lift.eval()  # type: ignore[union-attr]
+    modes = [part.training for part in model.modules()]
+    with pytest.raises(ValueError, match="needed to stay within the source"):
+        write_program(predictor, tmp_path / "model.pt2", points)
+    assert [part.training for part in model.modules()] == modes
+    assert all(part.evaluation is None for part in model.modules() if isinstance(part, RidgeOperator))
+    pickle.dumps(model)  # no hook is left
+
+
+@pytest.mark.parametrize("kind", ["pt2", "onnx"])
+def test_a_program_that_answers_something_else_is_not_written(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer has an offset of 300 and a range of a hundredth: what is wrong is small beside the offset."""
+    torch.manual_seed(0)
+    model = vit_no(1, 2, subdomains=(2, 2), **SMALL)
+    far = (Scale(), Scale(300.0, 0.01))
+    predictor = Predictor(SurrogateSpec(model.spec, ("a",), ("b", "c"), (Scale(),), far).build().eval())
+    write_program(predictor, tmp_path / f"right.{kind}", (8, 8))
     answer = predictor.answer
-    monkeypatch.setattr(
-        predictor, "answer", lambda x: answer(x) + torch.compiler.is_compiling() * torch.ones((), dtype=x.dtype)
-    )
-    with pytest.raises(ValueError, match="the program differs from its model by 1"):
-        write_program(predictor, tmp_path / "model.pt2", (8, 8))
-    assert not list(tmp_path.iterdir())
+
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        return answer(x).mean(dim=0, keepdim=True).expand_as(answer(x)) if torch.compiler.is_compiling() else answer(x)
+
+    monkeypatch.setattr(predictor, "answer", wrong)
+    with pytest.raises(ValueError, match=r"channel [01] of the program differs from its model by"):
+        write_program(predictor, tmp_path / f"wrong.{kind}", (8, 8))
+    assert not list(tmp_path.glob("*wrong*"))

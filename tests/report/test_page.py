@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from mondrian.evaluation import Evaluation
 from mondrian.report import write_report
 from mondrian.report.arrays import Fields
-from mondrian.report.summary import settings, summary
+from mondrian.report.summary import learnt, settings, summary
 from mondrian.report.tables import Column, comparison_table
 from mondrian.run import Run
 from mondrian.statistics import Summary
@@ -164,8 +165,26 @@ def test_only_runs_that_learnt_the_same_are_compared(tmp_path: Path) -> None:
     rows = [re.findall(r'<tr><th scope="row">(\w+)</th>', table) for table in tables]
     assert rows[:2] == [["better", "worse"], ["other"]]
     assert cell(text, "other", 3 * 0.0123).startswith("<b>")
-    assert re.findall(r"<h2>Runs on (.*?)</h2>", text) == ["data/ac: u, gamma → u", "data/ns: u, gamma → u"]
+    assert re.findall(r"<h2>Runs (.*?)</h2>", text) == ["1: data/ac: u, gamma → u", "2: data/ns: u, gamma → u"]
     assert {"1-errors.png", "2-errors.png"} <= {path.name for path in pictures}
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ({"files": {"path": "data/ns/"}, "window": {"input": ["w"], "target": ["w"]}}, "data/ns: w → w"),
+        (
+            {"files": {"path": "d"}, "window": {"input": ["w"], "target": ["w"], "steps_in": 2, "steps_out": 4}},
+            "d: 2 w → 4 w",
+        ),
+        ({"files": {"path": "meshes"}, "input": ["f", "g"], "target": ["u"]}, "meshes: f, g → u"),
+        ({}, ""),
+    ],
+)
+def test_what_was_learnt_tells_data_fields_and_steps(data: dict[str, Any], text: str, tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.write({"name": "run", "data": data})
+    assert learnt(run) == text
 
 
 def test_a_run_without_evaluation_is_shown_with_what_it_has(several: Path) -> None:

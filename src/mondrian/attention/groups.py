@@ -125,7 +125,8 @@ def mask_of(
     if hidden is None:
         return None if bias is None else bias[None].to(q.dtype)
     mask = (hidden[:, None] if bias is None else hidden[:, None] + bias).to(q.dtype)
-    return mask if len(mask) == 1 else mask.repeat(q.shape[0], 1, 1, 1)
+    alone = q.shape[0] == 1 and not torch.compiler.is_compiling()  # a graph is for any number of samples
+    return mask if alone or len(mask) == 1 else mask.repeat(q.shape[0], 1, 1, 1)
 
 
 def _rows(u: Shaped[Tensor, "batch head cell feature"]) -> Shaped[Tensor, "row head_feature"]:

@@ -1,6 +1,6 @@
 """Write a trained model as one file that runs without mondrian: a program of torch.export, or ONNX.
 
-  mondrian export runs/ac -o surrogate.pt2 --points 64x64       for torch, in Python or C++
+  mondrian export runs/ac -o surrogate.pt2 --points 64x64       for torch
   mondrian export runs/ac -o surrogate.onnx --points 64x64      for onnxruntime and others (extra `onnx`)
   mondrian export runs/ac -o film.pt2 --points 64x64 --steps 20
   mondrian export runs/ac -o fine.onnx --points 64x64 --out-points 129vx129v --grid 4x4
@@ -11,25 +11,24 @@ physical units, channels as `mondrian predict runs/ac` lists them. --steps, --gr
 
   import torch
   program = torch.export.load("surrogate.pt2").module()
-  y = program(x)                                                x: (batch, channel, *points)
+  with torch.no_grad():
+      y = program(x)                                            x: (batch, channel, *points)
 
   import onnxruntime
   session = onnxruntime.InferenceSession("surrogate.onnx")
   (y,) = session.run(["y"], {"x": x})
 
 What it takes and gives stands in the file too, as JSON: torch.export.load("surrogate.pt2", extra_files=about) with
-about = {"mondrian.json": ""}, or session.get_modelmeta().custom_metadata_map["mondrian"]. ONNX has no Fourier
-transforms of the kind that FNO and its relatives use: they can only be written to .pt2.
+about = {"mondrian.json": ""}, or session.get_modelmeta().custom_metadata_map["mondrian"]. ONNX cannot express the
+Fourier transforms of FNO and its relatives, and onnxruntime has no float64: they go to .pt2.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from mondrian.commands._options import Parser, box, points_of, with_points
-from mondrian.meshes import MeshSurrogate
 from mondrian.prediction import Predictor, load_model
 from mondrian.text import memory_text
 
@@ -38,12 +37,9 @@ def run(arguments: list[str]) -> None:
     """Write the program and say what it takes and gives."""
     words = _parser().parse_args(arguments)
     model = load_model(words.artefact)
-    if isinstance(model, MeshSurrogate):
-        raise ValueError(f"{words.artefact} is a model of functions on meshes; needed one of fields on grids")
-    spec: Any = model.spec
-    points = points_of(words.points)
-    grid = None if words.grid is None else box(words.grid, spec.default_grid)
-    out_grid = None if words.out_points is None else with_points(words.out_points, grid or spec.default_grid)
+    own, points = Predictor(model).box, points_of(words.points)
+    grid = own if words.grid is None else box(words.grid, own)
+    out_grid = None if words.out_points is None else with_points(words.out_points, grid)
     predictor = Predictor(model, grid=grid, out_grid=out_grid, applications=words.steps)
 
     from mondrian.prediction.program import write_program  # torch.export takes a second to import

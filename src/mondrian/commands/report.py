@@ -1,7 +1,8 @@
 """Show runs in one HTML file: curves, fields, errors, rollouts, spectra, a table of several runs.
 
   mondrian report runs/first                       runs/first/report.html, and runs/first/report/*.png
-  mondrian report runs/first runs/second           report.html, and report/*.png: a table, the best in bold
+  mondrian report runs/first runs/second           report.html, and report/*.png: a table, the best in bold;
+                                                   one for each data set
   mondrian report runs/* out=tables/all.html       another file, and tables/all/*.png
 
 The page loads nothing: it can be mailed, archived and read without a network. It shows what there is. Of a run

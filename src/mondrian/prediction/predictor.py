@@ -38,6 +38,8 @@ class Predictor:
         self, model: OperatorModel, *, grid: Grid | None = None, out_grid: Grid | None = None, applications: int = 1
     ) -> None:
         spec: Any = model.spec
+        if not hasattr(spec, "default_grid"):
+            raise ValueError(f"{type(spec).__name__} is a model of functions on meshes; needed one of fields on grids")
         self.model, self.applications = model, applications
         self.named = isinstance(model, Surrogate)
         self.box: Grid = grid or spec.default_grid.with_points(())  # whatever the points of the input

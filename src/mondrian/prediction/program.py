@@ -3,8 +3,9 @@
 The program is the prediction at a fixed number of points for any number of samples, in physical units, scales and
 resampling included. With `surrogate.pt2` and `surrogate.onnx`:
 
-    torch.export.load("surrogate.pt2").module()(x)
-    onnxruntime.InferenceSession("surrogate.onnx").run(["y"], {"x": x})
+    with torch.no_grad():
+        y = torch.export.load("surrogate.pt2").module()(x)
+    (y,) = onnxruntime.InferenceSession("surrogate.onnx").run(["y"], {"x": x})
 
 Beside the program stands what it takes and gives, as JSON: in a `.pt2` the extra file `mondrian.json`, in ONNX the
 metadata `mondrian`.
@@ -16,7 +17,7 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,44 +29,77 @@ from torch.export import Dim, ExportedProgram
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from mondrian.extras import library
+from mondrian.extras import MissingLibrary, library
 from mondrian.files import write_atomically
 from mondrian.operators import Evaluation
 from mondrian.operators.ridge_operator import RidgeOperator
-from mondrian.prediction.predictor import Predictor
+from mondrian.prediction.predictor import Predictor, evaluating
+from mondrian.surrogate import Surrogate
 
-KINDS = (".pt2", ".onnx")
 NAME = "mondrian"  # of the description in the file
-TOLERANCE = 1e-3  # of the largest value: what a program may differ from its model by before it is refused
-SAMPLES = 2  # in the batch that a program is made with: not one, which would be taken for a constant
+MADE_WITH = 2  # samples that a program is made with: not one, which would be taken for a constant
+TRIED_WITH = (1, 3)  # samples that it is tried with
+TOLERANCE = 1e-3  # of a channel's range: what a program may differ from its model by
+ROUNDING = 64  # and in units of the last place of the channel's largest value
+
+Written = tuple[bytes, Callable[[Tensor], Tensor]]  # the content of a file, and how to run it
 
 
 def write_program(predictor: Predictor, file: str | Path, points: tuple[int, ...]) -> None:
     """Write the prediction at these points as a program; `file` ends in `.pt2` or `.onnx`.
 
-    What is written was run first, on another number of samples, and has given the answers of the model.
+    What is written was run first, on other numbers of samples than it was made with, and has given the answers of the
+    model.
     """
-    file = Path(file)
-    if file.suffix not in KINDS:
-        raise ValueError(f"file={file} must end in {' or '.join(KINDS)}")
-    x = _samples(predictor, points, SAMPLES)
-    content = _onnx(predictor, x, file) if file.suffix == ".onnx" else _program(predictor, x)
+    file, kinds = Path(file), {".pt2": _torch, ".onnx": _onnx}
+    if file.suffix not in kinds:
+        raise ValueError(f"file={file} must end in {' or '.join(kinds)}")
+    with evaluating(predictor.model):
+        try:
+            content, run = kinds[file.suffix](predictor, points)
+            for count in TRIED_WITH:
+                x = samples(predictor, points, count)
+                _compare(predictor(x), run(x))
+        except (ValueError, MissingLibrary):
+            raise
+        except Exception as error:  # exporters have no error in common
+            raise ValueError(
+                f"{file}: {_reason(error)}; needed a model that {file.suffix} can express, or the other kind of file"
+            ) from error
     write_atomically(file, content)
 
 
-def description(predictor: Predictor, points: tuple[int, ...]) -> dict[str, Any]:
-    """What a program takes and gives."""
+def exported(predictor: Predictor, points: tuple[int, ...]) -> ExportedProgram:
+    """The prediction as a graph, for any number of samples."""
+    x = samples(predictor, points, MADE_WITH)
+    with evaluating(predictor.model), torch.no_grad(), _kept_evaluations(predictor, x), _quietly():
+        return torch.export.export(PredictorModule(predictor), (x,), dynamic_shapes={"x": {0: Dim.DYNAMIC}})
+
+
+def description(predictor: Predictor, points: tuple[int, ...]) -> str:
+    """What a program takes and gives, as JSON."""
     box = predictor.box.with_points(points)
-    return {
+    about = {
         "in": list(predictor.in_names),
         "out": list(predictor.out_names),
         "grid": box.to_json(),
         "out_grid": (predictor.out_grid or box).to_json(),
         "dtype": str(predictor.dtype).removeprefix("torch."),
     }
+    return json.dumps(about)
 
 
-class Prediction(nn.Module):
+def samples(predictor: Predictor, points: tuple[int, ...], count: int) -> Float[Tensor, "batch channel *space"]:
+    """Random fields of the size that the model was trained on."""
+    if len(points) != predictor.dim or min(points) < 1:
+        raise ValueError(f"points={points} must give at least one point along each of {predictor.dim} axes")
+    shape = (count, len(predictor.in_names), *points)
+    z = torch.randn(shape, generator=torch.Generator().manual_seed(count), dtype=torch.float64)
+    z = z.to(predictor.device, predictor.dtype)
+    return predictor.model.physical_input(z) if isinstance(predictor.model, Surrogate) else z
+
+
+class PredictorModule(nn.Module):
     """A predictor as the module that is exported."""
 
     def __init__(self, predictor: Predictor) -> None:
@@ -91,72 +125,53 @@ class PlainAttention(TorchFunctionMode):
         return torch.softmax(score if attn_mask is None else score + attn_mask, dim=-1) @ v
 
 
-def exported(predictor: Predictor, x: Float[Tensor, "batch channel *space"]) -> ExportedProgram:
-    """The prediction as a graph, for any number of samples like these."""
-    predictor.model.eval()
-    with torch.no_grad(), _kept_evaluations(predictor, x), _quietly():
-        return torch.export.export(Prediction(predictor), (x,), dynamic_shapes={"x": {0: Dim.DYNAMIC}})
-
-
-def _program(predictor: Predictor, x: Float[Tensor, "batch channel *space"]) -> bytes:
-    program = exported(predictor, x)
-    more = _samples(predictor, tuple(x.shape[2:]), 3)
-    with torch.no_grad():
-        _compare(predictor, more, program.module()(more))
-    buffer = io.BytesIO()
+def _torch(predictor: Predictor, points: tuple[int, ...]) -> Written:
+    program = exported(predictor, points)
+    buffer, module = io.BytesIO(), program.module()
     with _quietly():
-        torch.export.save(program, buffer, extra_files={f"{NAME}.json": _text(predictor, x)})
-    return buffer.getvalue()
+        torch.export.save(program, buffer, extra_files={f"{NAME}.json": description(predictor, points)})
+
+    def run(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return module(x)
+
+    return buffer.getvalue(), run
 
 
-def _onnx(predictor: Predictor, x: Float[Tensor, "batch channel *space"], file: Path) -> bytes:
-    for needed in ("onnx", "onnxscript"):
-        library(needed, extra="onnx")
-    runtime = library("onnxruntime", extra="onnx")
+def _onnx(predictor: Predictor, points: tuple[int, ...]) -> Written:
+    _, _, runtime = (library(name, extra="onnx") for name in ("onnx", "onnxscript", "onnxruntime"))
     with PlainAttention():
-        program = exported(predictor, x)
-    try:
-        with _quietly():
-            made = torch.onnx.export(program, dynamo=True, input_names=["x"], output_names=["y"], verbose=False)
-    except torch.onnx.OnnxExporterError as error:
-        raise ValueError(
-            f"{file}: {_reason(error)}; needed a model that ONNX can express, or a file in .pt2"
-        ) from error
+        program = exported(predictor, points)
+    with _quietly():
+        made = torch.onnx.export(program, dynamo=True, input_names=["x"], output_names=["y"], verbose=False)
     assert made is not None
-    made.model.metadata_props[NAME] = _text(predictor, x)
-    content: bytes = made.model_proto.SerializeToString()
-    more = _samples(predictor, tuple(x.shape[2:]), 3)
+    made.model.metadata_props[NAME] = description(predictor, points)
+    content = made.model_proto.SerializeToString()
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    (found,) = session.run(["y"], {"x": more.cpu().numpy()})
-    _compare(predictor, more, torch.from_numpy(found))
-    return content
+
+    def run(x: Tensor) -> Tensor:
+        (y,) = session.run(["y"], {"x": x.cpu().numpy()})
+        return torch.from_numpy(y)
+
+    return content, run
 
 
-def _samples(predictor: Predictor, points: tuple[int, ...], count: int) -> Float[Tensor, "batch channel *space"]:
-    """Positive random numbers of about one, since some channels may be taken the logarithm of."""
-    shape = (count, len(predictor.in_names), *points)
-    predictor.check_shape(shape, name="points")
-    numbers = torch.Generator().manual_seed(0)
-    return (0.5 + torch.rand(shape, generator=numbers, dtype=torch.float64)).to(predictor.device, predictor.dtype)
-
-
-def _compare(predictor: Predictor, x: Float[Tensor, "batch channel *space"], found: Tensor) -> None:
-    """Refuse a program that does not answer what its model does."""
-    wanted = predictor(x).cpu()
-    error = (found.cpu() - wanted).abs().max().item()
-    if not error <= TOLERANCE * wanted.abs().max().item():
-        raise ValueError(f"the program differs from its model by {error:.2g} of {wanted.abs().max().item():.2g}")
-
-
-def _text(predictor: Predictor, x: Float[Tensor, "batch channel *space"]) -> str:
-    return json.dumps(description(predictor, tuple(x.shape[2:])))
+def _compare(wanted: Float[Tensor, "batch channel *points"], found: Float[Tensor, "batch channel *points"]) -> None:
+    """Refuse a program that does not answer what its model does, in any of the channels."""
+    wanted, found = (y.to("cpu", torch.float64).transpose(0, 1).flatten(1) for y in (wanted, found))
+    rounding = ROUNDING * torch.finfo(torch.float32).eps * wanted.abs().amax(dim=1)
+    error = (found - wanted).abs().amax(dim=1)
+    allowed = TOLERANCE * (wanted.amax(dim=1) - wanted.amin(dim=1)) + rounding
+    if not bool((error <= allowed).all()):
+        channel = int((error / allowed).nan_to_num(nan=torch.inf).argmax())
+        raise ValueError(f"channel {channel} of the program differs from its model by {error[channel]:.2g}")
 
 
 def _reason(error: BaseException) -> str:
     """The first cause of an error, in a line."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return str(error).strip().splitlines()[0]
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager
@@ -171,9 +186,11 @@ def _kept_evaluations(predictor: Predictor, x: Float[Tensor, "batch channel *spa
         chosen[operator] = operator.choose(v.shape[0] * v.shape[1], cell)
 
     hooks = [operator.register_forward_pre_hook(look) for operator in operators]
-    predictor.answer(x)
-    for hook in hooks:
-        hook.remove()
+    try:
+        predictor.answer(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
     try:
         for operator, evaluation in chosen.items():
             operator.evaluation = evaluation

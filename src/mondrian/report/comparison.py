@@ -29,7 +29,7 @@ def of_runs(names: Sequence[str], runs: Sequence[Run], evaluations: Sequence[Eva
         return _of_group(*groups.values(), title="", prefix="")
     sections = []
     for number, (data, members) in enumerate(groups.items(), start=1):
-        sections += _of_group(members, title=f" on {data}", prefix=f"{number}-")
+        sections += _of_group(members, title=f" {number}: {data or 'unknown data'}", prefix=f"{number}-")
     return sections
 
 

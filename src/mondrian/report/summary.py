@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,13 +40,17 @@ def parameters(run: Run) -> int | None:
 
 
 def learnt(run: Run) -> str:
-    """Where the data is and what is learnt of it: `data/ac: u, gamma → u`."""
+    """Where the data is and what is learnt of it: `data/ac: u, gamma → u`, or of two frames `data/ns: 2 w → 2 w`."""
     data = run.facts.get("data")
-    if not isinstance(data, Mapping):
+    files = data.get("files") if isinstance(data, Mapping) else None
+    if not isinstance(data, Mapping) or not isinstance(files, Mapping):
         return ""
-    files, window = (part if isinstance(part, Mapping) else {} for part in (data.get("files"), data.get("window")))
-    sides = [", ".join(map(str, window.get(name) or ())) for name in ("input", "target")]
-    return ": ".join(part for part in (str(files.get("path", "")), " → ".join(sides) if all(sides) else "") if part)
+    window = data.get("window", data)  # of meshes there is none
+    sides = []
+    for side, steps in (("input", "steps_in"), ("target", "steps_out")):
+        many = f"{window[steps]} " if window.get(steps, 1) > 1 else ""
+        sides.append(many + ", ".join(map(str, window.get(side, ()))))
+    return f"{os.path.normpath(files['path'])}: {' → '.join(sides)}"
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
