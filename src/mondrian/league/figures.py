@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from textwrap import wrap
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ Looks = Mapping[str, Mapping[str, Any]]
 Entry = TypeVar("Entry", OneStep, Trajectories)
 
 STRIPS = 6  # entrants in the figure of fields
+TITLE = 24  # letters in a line above each of them
 EMPTY = 1e-10  # shells of wavenumbers with less than this part of the largest one's energy have none
 _MARKERS = "os^Dv"
 _DASHES: dict[bool, tuple[Any, ...]] = {  # of ours, and of the baselines; one after the other when colours are used up
@@ -199,7 +201,8 @@ def _shown(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _labels(rows: Sequence[Row]) -> list[str]:
-    return [f"{rows.index(row) + 1}. {row.entrant.label}".replace(", ", "\n") for row in _shown(rows)]
+    titles = (f"{rows.index(row) + 1}. {row.entrant.label}".split(", ") for row in _shown(rows))
+    return ["\n".join(line for part in title for line in wrap(part, TITLE)) for title in titles]
 
 
 def _strip(
