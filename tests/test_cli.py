@@ -52,6 +52,12 @@ def test_the_overview_names_every_command_with_its_summary(
     assert "mondrian COMMAND --help" in out
 
 
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["--version"], ["tain"]])
+def test_help_does_not_wait_for_torch(words: list[str]) -> None:
+    program = f"import sys, mondrian.cli; mondrian.cli.main({words}); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
 def test_every_module_of_the_commands_is_a_command() -> None:
     folder = Path(mondrian.commands.__path__[0])
     assert set(COMMANDS) == {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}

@@ -1,7 +1,8 @@
 """The `mondrian` command: one subcommand a module of `mondrian.commands`.
 
 Each module's docstring is its help (first line: the summary), and `run(arguments)` does the work. Bad input
-leaves with exit code 2 and one line; `MONDRIAN_DEBUG=1` shows the traceback as well.
+leaves with exit code 2 and one line; `MONDRIAN_DEBUG=1` shows the traceback as well. Libraries are imported where they
+are needed: help is there at once.
 """
 
 from __future__ import annotations
@@ -14,12 +15,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 
-from hydra.errors import HydraException
-from omegaconf.errors import OmegaConfBaseException
-
-from mondrian.extras import MissingLibrary
 from mondrian.process import keep_large_blocks
-from mondrian.recipes import one_line
+from mondrian.text import one_line
 
 COMMANDS = (
     "models",
@@ -50,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError, MissingLibrary, HydraException, OmegaConfBaseException) as error:
+    except _bad_input() as error:
         if os.environ.get("MONDRIAN_DEBUG") == "1":
             raise
         print(f"{label}: {one_line(error)}", file=sys.stderr)
@@ -72,6 +69,16 @@ def _run(words: list[str]) -> None:
         print(_help(name))
     else:
         importlib.import_module(f"mondrian.commands.{name}").run(rest)
+
+
+def _bad_input() -> tuple[type[Exception], ...]:
+    """Errors whose message is enough."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from mondrian.extras import MissingLibrary
+
+    return ValueError, OSError, MissingLibrary, HydraException, OmegaConfBaseException
 
 
 def _help(name: str) -> str:

@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from mondrian.artefact import OperatorModel
+from mondrian.text import one_line
 
 
 def recipe_names() -> list[str]:
@@ -46,14 +47,6 @@ def build(name: str, *overrides: str) -> OperatorModel:
     config = recipe(name, *overrides)
     with _named(name, *overrides):
         return instantiate(config.model, _convert_="all")
-
-
-def one_line(error: BaseException) -> str:
-    """Hydra's message without its line breaks, paths and addresses."""
-    noise = ("Config search path:", "provider=", "full_key:", "object_type=", "See https://")
-    text = error.strerror if isinstance(error, OSError) and error.strerror and not error.filename else str(error)
-    lines = (line.strip() for line in text.splitlines())
-    return " ".join(line for line in lines if line and not line.startswith(noise))
 
 
 @contextmanager

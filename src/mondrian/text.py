@@ -1,4 +1,4 @@
-"""Tables and sizes as people read them."""
+"""Tables, sizes and messages as people read them."""
 
 from __future__ import annotations
 
@@ -38,6 +38,14 @@ def memory_text(size: float) -> str:
     if math.isnan(size):
         return "-"
     return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+
+
+def one_line(error: BaseException) -> str:
+    """Hydra's message without its line breaks, paths and addresses."""
+    noise = ("Config search path:", "provider=", "full_key:", "object_type=", "See https://")
+    text = error.strerror if isinstance(error, OSError) and error.strerror and not error.filename else str(error)
+    lines = (line.strip() for line in text.splitlines())
+    return " ".join(line for line in lines if line and not line.startswith(noise))
 
 
 def _padded(rows: Sequence[Sequence[str]], left: Collection[int]) -> list[list[str]]:
