@@ -1,5 +1,5 @@
 from . import attention, data, decomposition, grid, meshes, models, operators, points, quadrature, recipes, resampling
-from .artefact import from_pretrained
+from .artefact import OperatorModel, from_pretrained
 from .attention import (
     GlobalAttention,
     LearnedPosition,
@@ -14,6 +14,7 @@ from .meshes import MeshSurrogate
 from .models import (
     CrossAttentionTransfer,
     FewerPoints,
+    FieldSpec,
     LargerSubdomains,
     OperatorTransfer,
     SmoothTransfer,
@@ -31,9 +32,11 @@ from .operators import (
     Interpolating,
     LowRank,
     Mixture,
+    OperatorSpec,
     PointAttention,
     SeparableMixture,
     Spectral,
+    SubdomainOperator,
 )
 from .points import Boxes, CrossAttention, CrossIntegral, MetisParts, PointOperator, PointSet, point_no
 from .quadrature import EndCorrected, Midpoint
@@ -51,6 +54,7 @@ __all__ = [
     "Decomposition",
     "EndCorrected",
     "FewerPoints",
+    "FieldSpec",
     "GlobalAttention",
     "Grid",
     "Integral",
@@ -63,6 +67,8 @@ __all__ = [
     "Midpoint",
     "Mixture",
     "NeighborhoodAttention",
+    "OperatorModel",
+    "OperatorSpec",
     "OperatorTransfer",
     "PointAttention",
     "PointOperator",
@@ -73,6 +79,7 @@ __all__ = [
     "SmoothTransfer",
     "Spec",
     "Spectral",
+    "SubdomainOperator",
     "Surrogate",
     "TransformerOperator",
     "TransformerSpec",

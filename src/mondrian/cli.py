@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 
+from mondrian.plugins import load_plugins
 from mondrian.process import keep_large_blocks
 from mondrian.text import one_line
 
@@ -68,6 +69,7 @@ def _run(words: list[str]) -> None:
     if {"-h", "--help"} & set(rest):
         print(_help(name))
     else:
+        load_plugins()
         importlib.import_module(f"mondrian.commands.{name}").run(rest)
 
 

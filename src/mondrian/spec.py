@@ -1,15 +1,22 @@
 """Specs: small frozen dataclasses that say what to build, and stand in JSON as plainly as in Python.
 
 `SeparableMixture(terms=64)` in Python is `{"spec": "SeparableMixture", "terms": 64}` in a file. Only
-subclasses of `Spec` can be named there, so that reading a file builds descriptions and runs nothing else.
+subclasses of `Spec` can be named there, ours and those of `plugins`, so that reading a file builds descriptions and
+runs nothing else.
 """
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from importlib import import_module
 from typing import Any, get_args, get_origin
+
+from mondrian.plugins import VARIABLE, load_plugins
+
+OURS = ("mondrian.surrogate", "mondrian.meshes")  # modules that bring all specs which a file may name
 
 
 @dataclass(frozen=True)
@@ -43,10 +50,7 @@ class Spec:
             raise ValueError(f"{value!r} describes no spec; needed a mapping such as {{'spec': 'Mixture', 'terms': 8}}")
         arguments = {key: decode(item) for key, item in value.items() if key != "spec"}
         name = value.get("spec")
-        known = {kind.__name__: kind for kind in _subclasses(Spec)}
-        if not isinstance(name, str) or name not in known:
-            raise ValueError(f"spec={name!r} is not known; needed one of {sorted(known)}")
-        kind = known[name]
+        kind = _named(name)
         hints = _hints(kind)
         for key, item in arguments.items():
             if key not in hints:
@@ -77,6 +81,22 @@ def decode(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(decode(item) for item in value)
     return value
+
+
+def _named(name: Any) -> type[Spec]:
+    """The one class of that name."""
+    for module in OURS:
+        import_module(module)
+    load_plugins()
+    known = _subclasses(Spec)
+    found = [kind for kind in known if kind.__name__ == name]
+    if not found:
+        near = difflib.get_close_matches(str(name), {kind.__name__ for kind in known})
+        meant = f"; did you mean {' or '.join(near)}?" if near else ";"
+        raise ValueError(f"spec={name!r} is not known{meant} modules of your own are named in {VARIABLE}")
+    if len(found) > 1:
+        raise ValueError(f"spec={name!r} is the name of several: {[kind.__module__ for kind in found]}")
+    return found[0]
 
 
 def _hints(kind: type[Spec]) -> dict[str, Any]:

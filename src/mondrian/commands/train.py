@@ -11,6 +11,10 @@ Data that is not there is simulated first, to data/<problem>_<scale>. A folder o
   mondrian train data=files data.path=data/mine data.input=[u] data.target=[u] data.steps_in=2 data.steps_out=2
   mondrian train data=files data.path=data/mine data.input=[u] data.target=[u] model=fno max_steps=5000
 
+A model of your own, in a file my_models.py (docs/own_models.md):
+
+  MONDRIAN_PLUGINS=my_models mondrian train experiment=allen_cahn/fno model=own model._target_=my_models.Mine
+
 Other people's files, split by simulation (see docs/data.md for the readers):
 
   mondrian train data=files 'data.reader={spec: PDEBenchFile, path: burgers.hdf5}' \\
@@ -43,7 +47,7 @@ Everything is a setting:
   model.hidden_channels=64 model.n_layers=6 model.stagger=true
   trainer.accelerator=gpu trainer.devices=4 trainer.precision=bf16-mixed trainer.compile=true
   trainer.accumulate_grad_batches=2    in two portions: batch_size stays what one step sees
-  trainer=ddp | trainer=fsdp           several processes: each with the whole model, or with a part (many_machines.md)
+  trainer=ddp | trainer=fsdp           several processes: each with the whole model, or with a part (docs/many_machines.md)
   wandb=my-project                     log to Weights & Biases as well (extra `tracking`)
 """
 

@@ -17,6 +17,7 @@ from mondrian.evaluation import evaluate
 from mondrian.evaluation.pictures import of_first_sample
 from mondrian.league.outcome import Outcome
 from mondrian.league.plan import NATIVE
+from mondrian.plugins import load_plugins
 from mondrian.process import keep_large_blocks
 from mondrian.run import Run
 from mondrian.training.guards import Diverged, Stopped
@@ -27,6 +28,7 @@ def main(file: Path) -> int:
     """Train, evaluate, and write how it ended."""
     task = json.loads(file.read_text())
     keep_large_blocks()
+    load_plugins()
     run = Run(file.parent)
     try:
         train_config(task["words"], progress=True)

@@ -2,6 +2,7 @@
 
 from mondrian.models import baselines
 from mondrian.models.coarsening import Coarsening, FewerPoints, LargerSubdomains
+from mondrian.models.fields import FieldSpec
 from mondrian.models.settings import nbr_no, swin_no, unet_no, vit_no
 from mondrian.models.transfer import CrossAttentionTransfer, OperatorTransfer, SmoothTransfer, Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
@@ -11,6 +12,7 @@ __all__ = [
     "Coarsening",
     "CrossAttentionTransfer",
     "FewerPoints",
+    "FieldSpec",
     "LargerSubdomains",
     "OperatorTransfer",
     "SmoothTransfer",

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from mondrian.artefact import ModelSpec, OperatorModel
+from mondrian.artefact import OperatorModel
 from mondrian.attention import AttentionSpec, GlobalAttention, LearnedPosition, Position, Rotary
 from mondrian.decomposition import Decomposition, Lattice, counts_by_size
 from mondrian.grid import Grid
 from mondrian.models.block import Block, BlockStack
 from mondrian.models.detail import Detail
+from mondrian.models.fields import FieldSpec, check_input
 from mondrian.models.norm import NORMS
 from mondrian.operators import OperatorSpec, SeparableMixture
 from mondrian.quadrature import Cell, Midpoint, Quadrature
@@ -22,50 +23,39 @@ from mondrian.strip import Subdomains
 
 
 @dataclass(frozen=True)
-class TransformerSpec(ModelSpec):
+class TransformerSpec(FieldSpec):
     """Everything that defines a `TransformerOperator` but its weights.
 
     The domain is cut into a number of `subdomains` an axis, or into subdomains of a physical `subdomain_size`; of the
     latter a larger domain has more. The blocks work on `cell_points` reference points in each, whatever the resolution
     of the input; if not told on as many as the input needs (`reference_points`).
-    `grid` is the box that inputs live on when a call names no other; without it a unit box, not periodic.
     With `stagger` every other block works on the decomposition moved by half a subdomain. `norm` is one of `NORMS`:
     blocks normalise with statistics of each cell, of each point, or not at all. `branch_scale` is where learned scales
     of their branches begin; without it they have none.
     """
 
-    in_channels: int
-    out_channels: int
-    hidden_channels: int = 64
-    n_layers: int = 4
     subdomains: tuple[int, ...] = ()
     subdomain_size: tuple[float, ...] = ()
     operator: OperatorSpec = SeparableMixture()
     attention: AttentionSpec = GlobalAttention()
     positions: tuple[Position, ...] = (LearnedPosition(),)
     quadrature: Quadrature = Midpoint()
-    grid: Grid | None = None
     stagger: bool = False
     cell_points: tuple[int, ...] = ()
     norm: str = "cell"
     branch_scale: float | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("in_channels", "out_channels", "hidden_channels", "n_layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if bool(self.subdomains) == bool(self.subdomain_size):
             raise ValueError(
                 f"subdomains={self.subdomains} and subdomain_size={self.subdomain_size}: needed exactly one of the two"
             )
+        super().__post_init__()
         if any(count < 1 for count in self.subdomains):
             raise ValueError(f"subdomains={self.subdomains} must be at least 1 along each axis")
         for position in self.positions:
             if isinstance(position, LearnedPosition):
                 position.check(self.dim)
-        if self.grid is not None and self.grid.dim != self.dim:
-            raise ValueError(f"grid has {self.grid.dim} axes; the subdomains have {self.dim}")
         if self.norm not in NORMS:
             raise ValueError(f"norm={self.norm!r} is not known; needed one of {list(NORMS)}")
         if self.branch_scale is not None and not math.isfinite(self.branch_scale):
@@ -84,11 +74,6 @@ class TransformerSpec(ModelSpec):
     def dim(self) -> int:
         """Number of axes of the domain."""
         return len(self.subdomains or self.subdomain_size)
-
-    @property
-    def default_grid(self) -> Grid:
-        """The box of a call that names none."""
-        return self.grid or Grid(extent=(1.0,) * self.dim)
 
     def build(self) -> TransformerOperator:
         return TransformerOperator(self)
@@ -220,15 +205,3 @@ class TransformerOperator(OperatorModel):
     ) -> Float[Tensor, "batch cell channel point"]:
         """What happens between lift and projection."""
         return self.blocks(v, cell, decomposition)
-
-
-def check_input(x: Tensor, channels: int, dim: int, grid: Grid | None) -> None:
-    """Refuse what is no batch of functions with the right channels on the points of the grid, where it has some."""
-    if not x.is_floating_point():
-        raise ValueError(f"x has dtype {x.dtype}; needed a floating-point tensor")
-    if x.ndim != dim + 2 or x.shape[1] != channels:
-        raise ValueError(f"x has shape {tuple(x.shape)}; needed (batch, {channels} channels, {dim} space axes)")
-    if 0 in x.shape:
-        raise ValueError(f"x has shape {tuple(x.shape)}; needed at least one sample and one point")
-    if grid is not None and grid.points and grid.points != tuple(x.shape[2:]):
-        raise ValueError(f"x has {tuple(x.shape[2:])} points; grid has {grid.points}")

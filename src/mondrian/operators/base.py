@@ -55,7 +55,8 @@ class SubdomainOperator(nn.Module):
     def evaluate(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
-        raise NotImplementedError
+        """The same, faster where there is a way."""
+        return self.definition(v, cell)
 
     def evaluate_parts(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, parts: int

@@ -9,7 +9,8 @@ from mondrian.artefact import OperatorModel
 from mondrian.attention import WindowedAttention
 from mondrian.decomposition import Decomposition
 from mondrian.grid import Grid
-from mondrian.models.transformer import TransformerOperator, check_input
+from mondrian.models.fields import check_input
+from mondrian.models.transformer import TransformerOperator
 from mondrian.models.unet import UNetOperator
 from mondrian.parallel.exchange import Processes, fetch
 from mondrian.parallel.partition import Partition

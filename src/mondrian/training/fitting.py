@@ -11,6 +11,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
 from mondrian.grid import Grid
+from mondrian.models import FieldSpec
+from mondrian.spec import Spec
 from mondrian.surrogate import SurrogateSpec
 from mondrian.training.data import OperatorData
 from mondrian.training.normalisation import fit_scales
@@ -33,7 +35,7 @@ def surrogate_spec(config: DictConfig, model: ModelSpec, data: OperatorData, *, 
     )
 
 
-def model_spec(config: DictConfig, data: OperatorData) -> ModelSpec:
+def model_spec(config: DictConfig, data: OperatorData) -> FieldSpec:
     """The model of a configuration, fitted to the data where it leaves something open: channels, box, subdomains."""
     model = with_channels(config.model, in_names=data.in_names, out_names=data.out_names)
     grid = data.train.grid
@@ -41,7 +43,12 @@ def model_spec(config: DictConfig, data: OperatorData) -> ModelSpec:
     if OmegaConf.is_missing(model, "subdomains") or ("subdomains" in model and model.subdomains is None):
         model.subdomains = default_subdomains(grid)
     with torch.device("meta"):
-        spec: ModelSpec = instantiate(model, _convert_="all").spec
+        made = instantiate(model, _convert_="all")
+    spec = made if isinstance(made, Spec) else getattr(made, "spec", None)
+    if not isinstance(spec, FieldSpec):
+        raise ValueError(
+            f"model._target_={model._target_} makes a {type(made).__name__}; needed a FieldSpec, or its model"
+        )
     return spec
 
 

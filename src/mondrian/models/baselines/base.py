@@ -9,9 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.artefact import ModelSpec
 from mondrian.grid import Grid
-from mondrian.models.transformer import check_input
+from mondrian.models.fields import FieldSpec, check_input
 from mondrian.operators.base import positive
 
 
@@ -24,35 +23,8 @@ class BaselineSettings(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class BaselineSpec(ModelSpec):
-    """Sizes of a baseline, and the box that inputs live on when a call names no other (a unit box, not periodic)."""
-
-    in_channels: int
-    out_channels: int
-    hidden_channels: int = 64
-    n_layers: int = 4
-    grid: Grid | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive(
-            in_channels=self.in_channels,
-            out_channels=self.out_channels,
-            hidden_channels=self.hidden_channels,
-            n_layers=self.n_layers,
-        )
-        if self.grid is not None and self.grid.dim != self.dim:
-            raise ValueError(f"grid has {self.grid.dim} axes; the model has {self.dim}")
-
-    @property
-    def dim(self) -> int:
-        """Number of axes of the domain."""
-        raise NotImplementedError
-
-    @property
-    def default_grid(self) -> Grid:
-        """The box of a call that names none."""
-        return self.grid or Grid(extent=(1.0,) * self.dim)
+class BaselineSpec(FieldSpec):
+    """Describes a baseline."""
 
     def box(self, x: Tensor, grid: Grid | None) -> Grid:
         """The grid that the points of `x` lie on; refuses an input that is no batch of functions for this model."""

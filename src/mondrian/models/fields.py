@@ -1,0 +1,55 @@
+"""Models of fields on grids: what all of them are told, and what they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from mondrian.artefact import ModelSpec
+from mondrian.grid import Grid
+from mondrian.operators.base import positive
+
+
+@dataclass(frozen=True)
+class FieldSpec(ModelSpec):
+    """Describes a model that takes `(batch, in_channels, *space)` to `(batch, out_channels, *space)`.
+
+    `hidden_channels` is its width, which scales set, and `n_layers` its depth. `grid` is the box that inputs live on
+    when a call names no other; without it a unit box, not periodic.
+    """
+
+    in_channels: int
+    out_channels: int
+    hidden_channels: int = 64
+    n_layers: int = 4
+    grid: Grid | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sizes = ("in_channels", "out_channels", "hidden_channels", "n_layers")
+        positive(**{name: getattr(self, name) for name in sizes})
+        if self.grid is not None and self.grid.dim != self.dim:
+            raise ValueError(f"grid has {self.grid.dim} axes; the model has {self.dim}")
+
+    @property
+    def dim(self) -> int:
+        """Number of axes of the domain: those of the grid, and two without one."""
+        return 2 if self.grid is None else self.grid.dim
+
+    @property
+    def default_grid(self) -> Grid:
+        """The box of a call that names none."""
+        return self.grid or Grid(extent=(1.0,) * self.dim)
+
+
+def check_input(x: Tensor, channels: int, dim: int, grid: Grid | None) -> None:
+    """Refuse what is no batch of functions with the right channels on the points of the grid, where it has some."""
+    if not x.is_floating_point():
+        raise ValueError(f"x has dtype {x.dtype}; needed a floating-point tensor")
+    if x.ndim != dim + 2 or x.shape[1] != channels:
+        raise ValueError(f"x has shape {tuple(x.shape)}; needed (batch, {channels} channels, {dim} space axes)")
+    if 0 in x.shape:
+        raise ValueError(f"x has shape {tuple(x.shape)}; needed at least one sample and one point")
+    if grid is not None and grid.points and grid.points != tuple(x.shape[2:]):
+        raise ValueError(f"x has {tuple(x.shape[2:])} points; grid has {grid.points}")

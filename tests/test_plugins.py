@@ -1,0 +1,131 @@
+"""Models and operators of other people: `docs/own_models.md` as a user follows it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mondrian.run import Run
+
+MODULE, USE = re.findall(
+    r"```python\n(.*?)```", (Path(__file__).parent.parent / "docs/own_models.md").read_text(), flags=re.DOTALL
+)
+OWN = ["model=own", "model._target_=my_models.Convolutional", "+model.kernel=3"]
+SMOKE = ["scale=smoke", "data.path=../data", "max_steps=2", "validate_every=2"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's folder, and beside it the data."""
+    folder = tmp_path_factory.mktemp("user") / "work"
+    folder.mkdir()
+    (folder / "my_models.py").write_text(MODULE)
+    ran(folder, "generate", "data=allen_cahn", "scale=smoke", "path=../data")
+    return folder
+
+
+def run(folder: Path, *words: str, plugins: str = "my_models") -> subprocess.CompletedProcess[str]:
+    """A command as a shell starts it: the working directory is not on Python's path."""
+    program = "import sys; sys.path.remove(''); from mondrian.cli import main; sys.exit(main(sys.argv[1:]))"
+    return subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=folder,
+        env=os.environ | {"MONDRIAN_PLUGINS": plugins},
+        capture_output=True,
+        text=True,
+    )
+
+
+def ran(folder: Path, *words: str) -> str:
+    found = run(folder, *words)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+@pytest.fixture(scope="module")
+def trained(folder: Path) -> Path:
+    ran(folder, "train", "experiment=allen_cahn/fno", *SMOKE, *OWN, "run=runs/own")
+    return folder / "runs/own"
+
+
+def test_a_model_of_ones_own_trains_and_is_evaluated(folder: Path, trained: Path) -> None:
+    assert Run(trained).facts["surrogate"]["model"] | {"grid": None} == {
+        "spec": "Convolutional",
+        "in_channels": 2,
+        "out_channels": 1,
+        "hidden_channels": 8,
+        "n_layers": 4,
+        "grid": None,
+        "kernel": 3,
+    }
+    assert "128x128" in ran(folder, "evaluate", "runs/own").replace(" ", "")
+
+
+def test_it_goes_on(folder: Path, trained: Path) -> None:
+    ran(folder, "train", "run=runs/own", "resume=true", "max_steps=3")
+    assert Run(trained).history()["step"][-1] == 3
+
+
+def test_an_operator_of_ones_own_takes_the_place_of_ours(folder: Path) -> None:
+    words = ["operator@model.operator=own", "model.operator._target_=my_models.Averaging", "run=runs/averaging"]
+    ran(folder, "train", "experiment=allen_cahn/vit_interpolating", *SMOKE, *words)
+    assert Run(folder / "runs/averaging").facts["surrogate"]["model"]["operator"] == {"spec": "Averaging"}
+
+
+def test_it_takes_part_in_a_league(folder: Path) -> None:
+    mine = '+variants.mine={base: fno, label: Mine, words: ["model=own", "model._target_=my_models.Convolutional"]}'
+    words = ["scale=smoke", "folder=league", "parts.main=[mine]", mine, "rates=[1e-3]", "native=false", "minutes=null"]
+    ran(folder, "league", "allen_cahn", *words)
+    assert "Mine" in (folder / "league/main/results.md").read_text()
+
+
+@pytest.mark.usefixtures("trained")
+@pytest.mark.parametrize(
+    ("plugins", "message"),
+    [
+        ("", "spec='Convolutional' is not known.* named in MONDRIAN_PLUGINS"),
+        (
+            "my_models,missing",
+            "MONDRIAN_PLUGINS=my_models,missing: missing cannot be imported: No module",
+        ),
+    ],
+)
+def test_what_is_not_named_is_not_found(folder: Path, plugins: str, message: str) -> None:
+    found = run(folder, "evaluate", "runs/own", plugins=plugins)
+    assert found.returncode == 2
+    assert re.search(message, found.stderr)
+
+
+def test_a_name_that_two_specs_have_is_refused(folder: Path) -> None:
+    (folder / "twice.py").write_text("import my_models, mondrian\nclass Mixture(my_models.Averaging): ...\n")
+    program = "from mondrian import Spec; Spec.from_json({'spec': 'Mixture'})"
+    environment = os.environ | {"MONDRIAN_PLUGINS": "twice"}
+    found = subprocess.run([sys.executable, "-c", program], cwd=folder, env=environment, capture_output=True, text=True)
+    assert "spec='Mixture' is the name of several: " in found.stderr
+    assert "mondrian.operators.mixture" in found.stderr
+
+
+def test_what_makes_no_model_of_fields_is_refused(folder: Path) -> None:
+    (folder / "no_model.py").write_text("def make(**settings): return settings\n")
+    words = ["experiment=allen_cahn/fno", *SMOKE, "model=own", "model._target_=no_model.make", "run=runs/none"]
+    found = run(folder, "train", *words, plugins="no_model")
+    assert found.returncode == 2
+    assert "no_model.make makes a dict; needed a FieldSpec" in found.stderr
+
+
+@pytest.mark.parametrize("name", ["vit_no", "ffno", "point_no"])
+def test_a_stored_model_opens_where_nothing_has_been_imported(name: str, tmp_path: Path) -> None:
+    make = {
+        "vit_no": "mondrian.vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2))",
+        "ffno": "mondrian.models.baselines.ffno(in_channels=2, out_channels=1, hidden_channels=4)",
+        "point_no": "mondrian.point_no(in_channels=1, out_channels=1, hidden_channels=8,"
+        " partition=mondrian.Boxes((2, 2)))",
+    }[name]
+    for program in (
+        f"import mondrian; {make}.save_pretrained({str(tmp_path)!r})",
+        f"import mondrian; mondrian.from_pretrained({str(tmp_path)!r})",
+    ):
+        subprocess.run([sys.executable, "-c", program], check=True)
