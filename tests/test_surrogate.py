@@ -51,6 +51,15 @@ def test_input_and_output_are_scaled_as_the_formula_says() -> None:
     assert surrogate(Scale(shift=-2.0, factor=0.5, log=True))(x).item() == pytest.approx(10 ** (-2 + 0.5 * 4))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_in_half_precision_keeps_exact_scales(dtype: torch.dtype) -> None:
+    """A pressure: half precision rounds it by many of its deviations, or cannot hold it at all."""
+    model = surrogate(Scale(shift=101325.0, factor=3.0)).to(dtype)
+    assert model.physical_output(torch.zeros(1, 1, 1, dtype=dtype)).item() == 101325.0
+    assert model.scaled_output(torch.full((1, 1, 1), 101328.0)).item() == 1.0
+    assert model.float().physical_output(torch.ones(1, 1, 1)).item() == 101328.0
+
+
 @pytest.mark.parametrize("scale", [Scale(), Scale(1.0, 3.0), Scale(0.5, 2.0, log=True)])
 def test_physical_output_is_the_inverse_of_scaled_output(scale: Scale) -> None:
     model = surrogate(scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -136,22 +137,30 @@ class _Scales(nn.Module):
         super().__init__()
         self.trivial = all(scale == Scale() for scale in scales)
         self.logarithms = tuple(channel for channel, scale in enumerate(scales) if scale.log)
-        for name in ("shift", "factor"):
-            values = torch.tensor([getattr(scale, name) for scale in scales], dtype=torch.float64)
-            self.register_buffer(name, values, persistent=False)
+        self.exact = {name: [getattr(scale, name) for scale in scales] for name in ("shift", "factor")}
+        for name, values in self.exact.items():
+            self.register_buffer(name, torch.tensor(values, dtype=torch.float64), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.trivial:
             return x
-        shift, factor = (self._along(x, value) for value in (self.shift, self.factor))
-        return (self._where_log(x, torch.log10) - shift) / factor
+        wide = _at_least_single(x)
+        shift, factor = (self._along(wide, value) for value in (self.shift, self.factor))
+        return ((self._where_log(wide, torch.log10) - shift) / factor).to(x.dtype)
 
     def inverse(self, z: Tensor) -> Tensor:
         if self.trivial:
             return z
-        z = z.to(torch.promote_types(z.dtype, torch.float32))  # lower precisions cannot hold a field with an offset
+        z = _at_least_single(z)
         shift, factor = (self._along(z, value) for value in (self.shift, self.factor))
         return self._where_log(z * factor + shift, lambda part: 10**part)
+
+    def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> _Scales:
+        """Where a model goes its scales go too, but a model in half precision keeps exact ones."""
+        super()._apply(change, recurse)
+        for name, values in self.exact.items():
+            setattr(self, name, torch.tensor(values, dtype=torch.float64, device=getattr(self, name).device))
+        return self
 
     def _where_log(self, x: Tensor, function: object) -> Tensor:
         if not self.logarithms:
@@ -162,3 +171,8 @@ class _Scales(nn.Module):
     @staticmethod
     def _along(x: Tensor, values: Tensor) -> Tensor:
         return values.to(x.dtype).reshape(-1, *(1,) * (x.ndim - 2))
+
+
+def _at_least_single(x: Tensor) -> Tensor:
+    """Lower precisions cannot hold a field with an offset."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -245,7 +245,11 @@ def test_no_two_simulations_of_the_papers_data_set_share_a_seed() -> None:
         seeds = {split: {simulation_seed(seed, split, n) for n in range(count)} for split, count in splits.items()}
         assert len(set.union(*seeds.values())) == 22000
         assert all(0 <= number < 2**63 for numbers in seeds.values() for number in numbers)
-    assert simulation_seed(3, "train", 7) == simulation_seed(3, "train", 7)
+
+
+def test_seeds_are_those_of_every_data_set_that_was_ever_made() -> None:
+    assert [simulation_seed(0, "train", 0), simulation_seed(3, "test", 7)] == [3168021335108090602, 4536798180530475237]
+    assert uniform(simulation_seed(0, "train", 0), "gamma") == 0.5060850213118885
 
 
 def test_gamma_is_uniform_over_its_range() -> None:

@@ -269,6 +269,14 @@ def test_neuraloperator_pairs(tmp_path: Path, values: np.ndarray, channels: bool
     torch.testing.assert_close(data[2]["y"], y[2:3])
 
 
+def test_tensors_in_half_precision(tmp_path: Path) -> None:
+    x = torch.arange(32.0).view(2, 4, 4)
+    torch.save({"x": x.bfloat16(), "y": x.half()}, tmp_path / "half.pt")
+    data = WindowDataset(PairFile(path=str(tmp_path / "half.pt")).open(), Window(input=("x",), target=("y",)))
+    torch.testing.assert_close(data[1]["x"], x[1:])
+    torch.testing.assert_close(data[1]["y"], x[1:])
+
+
 def test_neuraloperator_reads_the_pair_that_we_read(tmp_path: Path) -> None:
     from neuralop.data.datasets.pt_dataset import PTDataset
 

@@ -4,11 +4,12 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
 
-from mondrian.data import ArrayFile, Axis, Splits, Window
+from mondrian.data import ArrayFile, Axis, PDEBenchFile, Splits, Window
 from mondrian.evaluation import Trajectories, evaluate
 from tests.evaluation.cases import array_splits, generated, surrogate, travelling
 
@@ -43,6 +44,27 @@ def test_two_frames_in_two_out_up_to_an_odd_horizon(tmp_path: Path) -> None:
     assert results.fields["16/rollout_truth"].shape == (2, 5, 1, 16)
     np.testing.assert_array_equal(results.fields["16/rollout_truth"], results.fields["16/rollout_prediction"])
     np.testing.assert_array_equal(results.fields["16/rollout_times"], found.times)
+
+
+def test_a_rollout_is_no_longer_than_the_times_that_are_known(tmp_path: Path) -> None:
+    """Those of the first simulation, which may be shorter than the ones that are looked at."""
+    u = travelling(10, 9, (16,))
+    with h5py.File(tmp_path / "u.hdf5", "w") as file:
+        for number, frames in enumerate(u):
+            steps = 5 if number == 0 else 9
+            file[f"{number:04d}/data"] = frames[:steps, :, None].astype(np.float32)
+            file[f"{number:04d}/grid/x"] = np.arange(16.0)
+            file[f"{number:04d}/grid/t"] = np.arange(float(steps))
+    splits = Splits(
+        files=PDEBenchFile(path=str(tmp_path / "u.hdf5"), periodic=(True,)),
+        window=Window(input=("data",), target=("data",)),
+        fractions=(0.6, 0.2, 0.2),
+        seed=0,
+    )
+    assert 0 not in splits.dataset("test").simulations
+    (found,) = evaluate(surrogate(("data[0]",), ("data[1]",), shift=1), splits).rollout
+    assert found.times == (1.0, 2.0, 3.0, 4.0)
+    assert means(found.mae) == [0.0] * 4
 
 
 def test_a_constant_error_adds_up_and_leaves_the_correlation(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_the_commands_know_meshes(tmp_path, monkeypatch, capsys):
         ("evaluate", run, "points=[[8,8]]"): "is for fields on grids",
         ("predict", run, "data/poisson_smoke/test/00000.vtu", "-o", "b.vtu", "--steps", "3"): "--steps 3 is for fields",
         ("predict", run, "nothing.vtu", "-o", "b.vtu"): "nothing.vtu",
+        ("predict", run, "answer.vtu", "-o", "./answer.vtu"): "answer.vtu is the input",
     }.items():
         code, text = said(*words)
         assert code != 0

@@ -165,8 +165,9 @@ def test_gradients_are_those_of_differences(transfer, coarsening):
 
 
 @every_transfer
-def test_it_trains_under_autocast(transfer):
-    model = small(transfer=transfer).float()
+@pytest.mark.parametrize("widening", [1, 2])
+def test_it_trains_under_autocast(transfer, widening):
+    model = small(transfer=transfer, widening=widening).float()
     x = torch.randn(1, 2, 16, 32, dtype=torch.float32)
     slopes = []
     for enabled in (False, True):
@@ -347,10 +348,13 @@ def test_spatial_heads_fit_on_every_level(coarsening, parts):
 
 def test_fixed_reference_points_carry_details_round_all_levels():
     model = small(cell_points=(2, 2))
-    x = torch.randn(1, 2, 16, 32)
-    assert model(x).shape == (1, 3, 16, 32)
-    coarse = x.unflatten(2, (8, 2)).mean(3).unflatten(3, (16, 2)).mean(4)
-    assert model(coarse).shape == (1, 3, 8, 16)
+    torch.nn.init.normal_(model.detail.out.weight)
+    smooth = torch.randn(1, 2, 8, 16).repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)
+    ripple = torch.tensor([1.0, -1.0]).repeat(8)[:, None] * torch.tensor([1.0, -1.0]).repeat(16)
+    answer, rippled = model(smooth), model(smooth + ripple)
+    assert (rippled - answer).abs().max() > 0.1 * answer.abs().max()
+    model.detail.out.weight.data.zero_()
+    torch.testing.assert_close(model(smooth + ripple), model(smooth))
 
 
 # What is refused

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from mondrian import NeighborhoodAttention, vit_no
-from mondrian.parallel import needed_rows, stream
+from mondrian.parallel import Processes, SpreadModel, needed_rows, stream
 from mondrian.strip import Rows
 from tests.models.cases import small
 
@@ -49,6 +50,20 @@ def test_the_rows_that_are_read_are_all_that_matter_and_no_more():
     matters = torch.autograd.functional.jacobian(lambda u: model(u)[:, :, 40:48].sum(), x).abs().amax(dim=(0, 1, 3))
     rows = matters.view(24, 4).amax(dim=1).nonzero().flatten()
     assert (held.start, held.stop) == (rows[0], rows[-1] + 1) == (6, 16)
+
+
+@pytest.mark.parametrize("kind", ["vit", "swin", "nbr"])
+@pytest.mark.parametrize("stagger", [False, True])
+def test_one_process_alone_is_a_group_too(kind, stagger, tmp_path):
+    """On a ring its own rows are its neighbours."""
+    model = small(kind, periodic=True, stagger=stagger, subdomains=(8, 4), n_layers=2)
+    x = torch.randn(1, 2, 8 * 3, 4 * 2)
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
+    try:
+        found = SpreadModel(model, Processes(dist.group.WORLD))(x)
+    finally:
+        dist.destroy_process_group()
+    torch.testing.assert_close(found, model(x))
 
 
 def test_what_sees_everything_cannot_be_streamed():

@@ -68,6 +68,7 @@ def test_a_mesh_survives_a_file(tmp_path, extension):
     [
         ("quad", [[0, 0], [2, 0], [3, 1], [0, 1]]),
         ("wedge", [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 2], [1, 0, 2], [0, 1, 2]]),
+        ("pyramid", [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0.5, 0.5, 3]]),
         ("hexahedron", [[0, 0, 0], [1, 0, 0], [1, 2, 0], [0, 2, 0], [0, 0, 3], [1, 0, 3], [1, 2, 3], [0, 2, 3]]),
     ],
 )
@@ -76,8 +77,41 @@ def test_other_elements_are_cut_into_simplices_of_the_same_volume(tmp_path, kind
     path = tmp_path / "one.vtk"
     points = np.pad(corners, ((0, 0), (0, 3 - corners.shape[1])))
     meshio.write_points_cells(path, points, [(kind, np.arange(len(corners))[None])])
-    volume = {"quad": 2.5, "wedge": 1.0, "hexahedron": 6.0}[kind]
+    volume = {"quad": 2.5, "wedge": 1.0, "pyramid": 1.0, "hexahedron": 6.0}[kind]
     assert read_mesh(path).volumes().sum().item() == pytest.approx(volume, rel=1e-12)
+
+
+def blocks_of(kind, n):
+    """A cube of n x n x n smaller ones, each an element, or two wedges, or six pyramids round its centre."""
+    numbers = np.arange((n + 1) ** 3).reshape(n + 1, n + 1, n + 1)
+    ends = (slice(None, -1), slice(1, None))
+    place = [(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 0, 1), (1, 0, 1), (1, 1, 1), (0, 1, 1)]
+    cubes = np.stack([numbers[ends[a], ends[b], ends[c]].ravel() for a, b, c in place], axis=1)
+    points = np.stack(np.meshgrid(*[np.arange(n + 1) / n] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    if kind == "wedge":
+        return points, np.concatenate([cubes[:, [0, 1, 2, 4, 5, 6]], cubes[:, [0, 2, 3, 4, 6, 7]]])
+    if kind == "pyramid":
+        sides = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 5, 4], [1, 2, 6, 5], [2, 3, 7, 6], [3, 0, 4, 7]]
+        centres = len(points) + np.arange(len(cubes))
+        elements = np.concatenate([np.column_stack([cubes[:, side], centres]) for side in sides])
+        return np.concatenate([points, points[cubes].mean(axis=1)]), elements
+    return points, cubes
+
+
+@pytest.mark.parametrize("kind", ["wedge", "pyramid", "hexahedron"])
+def test_neighbours_agree_on_the_face_between_them(tmp_path, kind):
+    """Whatever the numbers of the vertices: the boundary of the simplices is that of the cube."""
+    points, elements = blocks_of(kind, 3)
+    numbers = np.random.default_rng(0).permutation(len(points))
+    shuffled = np.empty_like(points)
+    shuffled[numbers] = points
+    path = tmp_path / "cube.vtk"
+    meshio.write_points_cells(path, shuffled, [(kind, numbers[elements])])
+    mesh = read_mesh(path)
+    outside = ((mesh.vertices == 0) | (mesh.vertices == 1)).any(dim=1)
+    assert torch.equal(mesh.boundary(), outside.nonzero().flatten())
+    assert mesh.volumes().sum().item() == pytest.approx(1.0, rel=1e-12)
+    assert mesh.volumes().min().item() > 0
 
 
 def test_files_that_hold_no_mesh_are_refused(tmp_path):

@@ -179,7 +179,7 @@ def test_names_of_files_are_checked_before_anything_is_computed(surrogate, sampl
         (tmp_path / "broken.npy", "y.npy", "cannot be read as .npy"),
         (tmp_path / "broken.npz", "y.npy", "cannot be read as .npz"),
         (tmp_path / "broken.pt", "y.npy", "cannot be read as .pt"),
-        (tmp_path / "list.pt", "y.npy", "it holds a list; needed a tensor"),
+        (tmp_path / "list.pt", "y.npy", "holds a list; needed a tensor"),
         (tmp_path, "y.npy", "holds no .hdf5 or .h5 file"),
     ]
     for source, target, message in cases:

@@ -3,6 +3,7 @@
 import csv
 import math
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -297,6 +298,15 @@ def test_an_existing_run_is_neither_overwritten_nor_continued_as_another(words: 
     assert longer.history()["step"].max() == 4
 
 
+def test_a_run_goes_on_with_data_that_moved(words: list[str], tmp_path: Path) -> None:
+    train_config([*words, "max_steps=2"])
+    (place,) = [word.partition("=")[2] for word in words if word.startswith("data.path=")]
+    shutil.copytree(place, tmp_path / "moved")
+    moved = [f"data.path={tmp_path / 'moved'}", "resume=true", "max_steps=4"]
+    assert train_config([*words, *moved]).history()["step"].max() == 4
+    refused(words, "data.seed was 0 when .* began; a run cannot go on with 1", *moved, "data.seed=1")
+
+
 def test_a_run_that_goes_on_with_another_learning_rate_has_it(words: list[str]) -> None:
     constant = ["optimizer.decay=none", "optimizer.warmup=0"]
     train_config([*words, *constant, "max_steps=2", "optimizer.lr=2e-3"])
@@ -328,7 +338,9 @@ def test_a_compiled_model_trains_to_the_same_losses(words: list[str], tmp_path: 
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self: original(self, backend="aot_eager"))
     plain = train_config(words)
     compiled = train_config([*words, "trainer.compile=true", f"run={tmp_path / 'compiled'}"])
-    assert compiled.history()["train_loss"][0] == pytest.approx(plain.history()["train_loss"][0], rel=1e-4)
+    losses, expected = (run.history()["train_loss"] for run in (compiled, plain))
+    assert np.isfinite(expected).sum() > 1
+    np.testing.assert_allclose(losses, expected, rtol=1e-3)
 
 
 def test_a_model_of_ones_own_goes_on_only_as_itself(allen_cahn_splits: Splits, tmp_path: Path) -> None:
@@ -339,7 +351,7 @@ def test_a_model_of_ones_own_goes_on_only_as_itself(allen_cahn_splits: Splits, t
     run = train_model(model(8), allen_cahn_splits, *words, "max_steps=2")
     assert run.config["model"]["hidden_channels"] == 8
     assert run.config["data"]["input"] == ["u", "gamma"]
-    with pytest.raises(ValueError, match=r"model was .* when .* began"):
+    with pytest.raises(ValueError, match=r"model.hidden_channels was 8 when .* began; a run cannot go on with 16"):
         train_model(model(16), allen_cahn_splits, *words, "resume=true")
     other = replace(allen_cahn_splits, simulations=8)
     with pytest.raises(ValueError, match=r"the data's simulations was None when .* cannot go on with 8"):

@@ -56,7 +56,7 @@ from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
 from mondrian.data.problems import BlockAverage, FourierTruncation, Linear, Problem, Restriction
 from mondrian.meshes.poisson import PerforatedPoisson, write_poisson
-from mondrian.process import rank
+from mondrian.process import cores, rank
 from mondrian.spec import Spec
 
 RESTRICTIONS: Mapping[str, type[Restriction]] = {
@@ -89,7 +89,7 @@ def run(arguments: list[str]) -> None:
         shard_size=_whole("shard_size", config.shard_size, least=1),
     )
     share = _share(config.shard) if config.shard is not None else rank(os.environ)
-    workers = 1 if share[1] > 1 else len(os.sched_getaffinity(0))
+    workers = 1 if share[1] > 1 else cores()
     if config.workers is not None:
         workers = _whole("workers", config.workers, least=1)
     repair, preview = (_flag(name, config[name]) for name in ("repair", "preview"))

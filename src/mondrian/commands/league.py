@@ -3,7 +3,8 @@
   mondrian league allen_cahn                             twelve models, scale=cpu: some hours on two cores
   mondrian league navier_stokes entrants=[fno,vit_mo]    some of them; the others may follow in the same folder
   mondrian league allen_cahn part=ablation               the seven operators under ViT and Swin
-  mondrian league allen_cahn part=reasons                what holds one of them back: one guess each
+  mondrian league allen_cahn part=reasons                what holds one of them back: one guess each (Allen-Cahn only)
+  mondrian league allen_cahn part=beyond                 ours with what the guesses found, at the budgets of the first
   mondrian league allen_cahn scale=smoke                 minutes: to see that everything works
   mondrian league allen_cahn scale=paper                 the paper's protocol, for a GPU
 

@@ -39,7 +39,8 @@ one goes through them by so many rows of subdomains at a time (windowed and neig
   torchrun --nproc-per-node 4 -m mondrian predict runs/ac huge.hdf5 -o next.hdf5
   mondrian predict runs/nbr x.npy -o y.npy --rows 8
 
-A process that hears nothing from the others for --timeout seconds (1800) stops with a line that says so.
+CUDA is used if there is any; --device names another. A process that hears nothing from the others for --timeout
+seconds (1800) stops with a line that says so.
 
 A model of functions on meshes takes a mesh with its input fields at the vertices, in any format that meshio reads, and
 gives the same file with the predicted fields at its vertices, in the model's precision:
@@ -62,6 +63,7 @@ from typing import Any
 
 from mondrian.artefact import OperatorModel
 from mondrian.commands._options import Parser, box, points_of, with_points
+from mondrian.device import chosen_device
 from mondrian.meshes import MeshSurrogate
 from mondrian.meshes.prediction import predict_mesh
 from mondrian.parallel import Processes, launched_processes
@@ -75,7 +77,8 @@ def run(arguments: list[str]) -> None:
     if (words.input is None) != (words.output is None):
         lacking = "an input file" if words.input is None else "an output file, -o OUTPUT"
         raise ValueError(f"{lacking} is missing; needed mondrian predict ARTEFACT INPUT -o OUTPUT")
-    with launched_processes(os.environ, device=words.device, timeout=words.timeout) as (processes, device):
+    device = words.device or str(chosen_device(None))
+    with launched_processes(os.environ, device=device, timeout=words.timeout) as (processes, device):
         model = load_model(words.artefact, device=device)
         if words.input is not None and isinstance(model, MeshSurrogate):
             _predict_mesh(model, words, processes)
@@ -178,7 +181,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--split")
     parser.add_argument("--points")
     parser.add_argument("--rows", type=int)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device")
     parser.add_argument("--timeout", type=float, default=1800.0)
     return parser
 

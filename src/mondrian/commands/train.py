@@ -47,7 +47,7 @@ Everything is a setting:
   model.hidden_channels=64 model.n_layers=6 model.stagger=true
   trainer.accelerator=gpu trainer.devices=4 trainer.precision=bf16-mixed trainer.compile=true
   trainer.accumulate_grad_batches=2    in two portions: batch_size stays what one step sees
-  trainer=ddp | trainer=fsdp           several processes: each with the whole model, or with a part (docs/many_machines.md)
+  trainer=ddp | trainer=fsdp           several processes, each with all of the model or a part (docs/many_machines.md)
   wandb=my-project                     log to Weights & Biases as well (extra `tracking`)
 """
 

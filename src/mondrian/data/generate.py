@@ -78,7 +78,7 @@ def generate(
         raise ValueError(f"workers={workers} must be at least 1")
     _agree(folder, manifest)
     mine = list(manifest.shards())[number::total]
-    missing = _missing(folder, manifest, mine, repair=repair)
+    missing = _missing(folder, mine, repair=repair)
     bar = tqdm(
         total=sum(shard.count for shard in mine),
         initial=sum(shard.count for shard in mine) - sum(shard.count for shard in missing),
@@ -149,7 +149,7 @@ def _agree(folder: Path, manifest: Manifest) -> None:
             )
 
 
-def _missing(folder: Path, manifest: Manifest, shards: Sequence[Shard], *, repair: bool) -> list[Shard]:
+def _missing(folder: Path, shards: Sequence[Shard], *, repair: bool) -> list[Shard]:
     known = Manifest.load(folder)
     broken = damaged(folder, known, shards)
     if broken and not repair:

@@ -50,7 +50,7 @@ class Rollout:
             return None
         given = _given(surrogate)
         shortest = min(dataset.source.steps[simulation] for simulation in dataset.simulations)
-        frames = min(horizon, shortest - given)
+        frames = min(horizon, min(shortest, len(dataset.source.times)) - given)  # times are those of the first one
         return Rollout(surrogate, dataset, frames) if given and frames > advance.steps else None
 
     def predicted(

@@ -6,6 +6,8 @@ import os
 import platform
 from pathlib import Path
 
+from mondrian.process import cores
+
 
 def machine() -> str:
     """The processor, its cores for us, and memory."""
@@ -13,4 +15,4 @@ def machine() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{(names or [platform.machine()])[0]}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB"
+    return f"{(names or [platform.machine()])[0]}, {cores()} cores, {memory:.0f} GiB"

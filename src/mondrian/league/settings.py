@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,6 +14,7 @@ from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.league.entrants import Entrant
+from mondrian.process import cores
 from mondrian.training.settings import number, whole, words_of
 
 PROBLEMS = ("allen_cahn", "navier_stokes")
@@ -76,7 +76,7 @@ class League:
         """Trainings at a time."""
         if self.config.jobs is not None:
             return whole(self.config, "jobs", least=0)
-        return 1 if torch.cuda.is_available() else max(1, len(os.sched_getaffinity(0)) // self.threads)
+        return 1 if torch.cuda.is_available() else max(1, cores() // self.threads)
 
     @property
     def threads(self) -> int:

@@ -28,6 +28,8 @@ def predict_mesh(surrogate: MeshSurrogate, source: str | Path, target: str | Pat
 
     Whatever else the file holds stays, but for fields that have the name of a predicted one.
     """
+    if Path(target).exists() and Path(target).samefile(source):
+        raise ValueError(f"output {target} is the input; needed another name")
     mesh = read_mesh(source)
     answer = predict_on(surrogate, mesh, name=str(source))
     write_fields(source, target, answer)

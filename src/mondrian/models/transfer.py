@@ -92,11 +92,12 @@ class SmoothTransferLayer(TransferLayer):
             return self._mixed(self._sampled(v, given, [mean_matrix(n, v.dtype, v.device) for n in wanted.points]))
         if wanted.points == tuple(2 * n for n in given.points):
             parts = [1 if self.spec.across_cuts else math.gcd(pieces, n) for n in given.points]
+            mixed = self._mixed(v)  # under autocast of another dtype than its input
             matrices = [
-                refinement_matrix(n, self.spec.order, k, v.dtype, v.device)
+                refinement_matrix(n, self.spec.order, k, mixed.dtype, mixed.device)
                 for n, k in zip(given.points, parts, strict=True)
             ]
-            return self._sampled(self._mixed(v), given, matrices)
+            return self._sampled(mixed, given, matrices)
         raise ValueError(f"from {given.points} points of a cell to {wanted.points}; needed half or twice as many")
 
     def _sampled(

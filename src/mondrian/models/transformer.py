@@ -60,6 +60,8 @@ class TransformerSpec(FieldSpec):
             raise ValueError(f"norm={self.norm!r} is not known; needed one of {list(NORMS)}")
         if self.branch_scale is not None and not math.isfinite(self.branch_scale):
             raise ValueError(f"branch_scale={self.branch_scale} must be finite")
+        if self.attention.spatial_heads and len(self.attention.spatial_heads) != self.dim:
+            raise ValueError(f"spatial_heads={self.attention.spatial_heads} needs {self.dim} entries")
         if self.cell_points and (len(self.cell_points) != self.dim or min(self.cell_points) < 1):
             raise ValueError(f"cell_points={self.cell_points} must hold {self.dim} numbers of at least 1")
         if self.subdomains or self.grid is not None:

@@ -110,8 +110,8 @@ def fetch(
         return function.narrow(dim, piece.start * width, piece.number * width)
 
     if plan.silent:
-        (mine,) = plan.order
-        return tuple(own(function, mine) for function in functions)
+        parts_of = ([own(function, piece) for piece in plan.order] for function in functions)
+        return tuple(parts[0] if len(parts) == 1 else torch.cat(parts, dim) for parts in parts_of)
     a_row = [function.numel() // (last - first) for function in functions]
     sent = [own(function, piece).flatten() for pieces in plan.outgoing for piece in pieces for function in functions]
     # The empty parts tie every process to the exchange: without them its gradient would not wait for the others'.

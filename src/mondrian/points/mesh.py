@@ -18,18 +18,9 @@ from torch import Tensor
 from mondrian.extras import library
 from mondrian.files import write_atomically
 from mondrian.grid import Grid
+from mondrian.points.elements import DIMENSIONS, simplices_of
 from mondrian.points.point_set import PointSet, check_finite
 from mondrian.points.weights import lumped_masses, simplex_volumes
-
-# meshio's names of elements: the dimension, and the simplices into which the corners are cut
-ELEMENTS: dict[str, tuple[int, tuple[tuple[int, ...], ...]]] = {
-    "line": (1, ((0, 1),)),
-    "triangle": (2, ((0, 1, 2),)),
-    "quad": (2, ((0, 1, 2), (0, 2, 3))),
-    "tetra": (3, ((0, 1, 2, 3),)),
-    "wedge": (3, ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5))),
-    "hexahedron": (3, ((0, 1, 3, 4), (1, 2, 3, 6), (1, 4, 5, 6), (3, 4, 6, 7), (1, 3, 4, 6))),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,18 +127,12 @@ def _read(path: str | Path) -> Any:
 def _used(file: Any, path: str | Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The vertices that elements of the highest dimension use, and the simplices between them."""
     blocks = [block for block in file.cells if block.type != "vertex" and len(block.data)]
-    unknown = sorted({block.type for block in blocks} - set(ELEMENTS))
+    unknown = sorted({block.type for block in blocks} - set(DIMENSIONS))
     if unknown or not blocks:
         kinds = unknown or "of no kind"
-        raise ValueError(f"path={str(path)!r} holds elements {kinds}; needed some of {list(ELEMENTS)}")
-    dim = max(ELEMENTS[block.type][0] for block in blocks)
-    cut = [
-        np.asarray(block.data)[:, list(simplex)]
-        for block in blocks
-        for dimension, parts in [ELEMENTS[block.type]]
-        if dimension == dim
-        for simplex in parts
-    ]
+        raise ValueError(f"path={str(path)!r} holds elements {kinds}; needed some of {list(DIMENSIONS)}")
+    dim = max(DIMENSIONS[block.type] for block in blocks)
+    cut = [simplices_of(block.type, np.asarray(block.data)) for block in blocks if DIMENSIONS[block.type] == dim]
     used, simplices = np.unique(np.concatenate(cut), return_inverse=True)
     return used, simplices.reshape(-1, dim + 1)
 

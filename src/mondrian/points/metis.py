@@ -32,10 +32,6 @@ class MetisParts(PartitionSpec):
         if isinstance(self.parts, bool | float) or self.parts < 1:
             raise ValueError(f"parts={self.parts} must be a whole number of at least 1")
 
-    @property
-    def cells(self) -> int:
-        return self.parts
-
     def cut(self, points: PointSet) -> Partition:
         if points.edges is None:
             raise ValueError("points has no edges for METIS; needed Mesh.point_set() or with_neighbours(points)")
@@ -63,7 +59,8 @@ def parts_of(points: PointSet, members: Int[Tensor, " point"], parts: int) -> Pa
     sizes = high - low + spacing[:, None]
     there = (count > 0)[:, None] & (sizes > 0)
     typical = torch.stack([column[chosen].mean() for column, chosen in zip(sizes.mT, there.mT, strict=True)])
-    middle = torch.tensor(points.domain.origin, dtype=torch.float64) + torch.tensor(points.domain.extent) / 2
+    origin, extent = (torch.tensor(ends, dtype=torch.float64) for ends in (points.domain.origin, points.domain.extent))
+    middle = origin + extent / 2
     centres = torch.where((count > 0)[:, None], (low + high) / 2, middle)
     return Partition(points, members, centres, torch.where(there, sizes, typical))
 

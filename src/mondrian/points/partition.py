@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,12 +61,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class PartitionSpec(Spec):
-    """How a domain is cut. `cells` is the same number for every domain; some of them may be empty."""
-
-    @property
-    def cells(self) -> int:
-        """Number of cells."""
-        raise NotImplementedError
+    """How a domain is cut, into the same number of cells for every domain; some of them may be empty."""
 
     def check(self, dim: int) -> None:
         """Refuse a number of axes that this does not fit."""
@@ -92,10 +86,6 @@ class Boxes(PartitionSpec):
         super().__post_init__()
         if not self.subdomains or any(isinstance(count, bool | float) or count < 1 for count in self.subdomains):
             raise ValueError(f"subdomains={self.subdomains} must hold whole numbers of at least 1, one an axis")
-
-    @property
-    def cells(self) -> int:
-        return math.prod(self.subdomains)
 
     def check(self, dim: int) -> None:
         if len(self.subdomains) != dim:

@@ -8,11 +8,10 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-import torch
 from jaxtyping import Shaped
 
 from mondrian.data.arrays import Index, MemoryArray, StoredArray
-from mondrian.data.sources.files import read_arrays
+from mondrian.data.sources.files import read_arrays, read_tensors
 
 ARRAYS = (".npy", ".npz", ".pt")
 
@@ -38,20 +37,7 @@ def _npz(path: Path) -> dict[str, StoredArray]:
 
 
 def _pt(path: Path) -> dict[str, StoredArray]:
-    content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    tensors = {"": content} if isinstance(content, torch.Tensor) else content
-    if not isinstance(tensors, dict):
-        raise ValueError(f"it holds a {type(content).__name__}; needed a tensor or a dictionary of tensors")
-    return {
-        str(key): MemoryArray(_numpy(value), file=str(path), key=str(key))
-        for key, value in tensors.items()
-        if isinstance(value, torch.Tensor)
-    }
-
-
-def _numpy(tensor: torch.Tensor) -> Shaped[np.ndarray, "..."]:
-    tensor = tensor.detach()
-    return np.asarray((tensor.float() if tensor.dtype is torch.bfloat16 else tensor).numpy())
+    return {key: MemoryArray(values, file=str(path), key=key) for key, values in read_tensors(path, alone="").items()}
 
 
 class ZippedArray(StoredArray):

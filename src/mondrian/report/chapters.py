@@ -128,7 +128,7 @@ def _errors(evaluation: Evaluation, prefix: str) -> Section:
 def _rollout_errors(evaluation: Evaluation, prefix: str) -> Section:
     figure = draw_rollouts({size(entry.points): entry for entry in evaluation.rollout})
     horizon = max(entry.horizon for entry in evaluation.rollout)
-    note = f"The model fed with its own output; dashed: the horizon of {horizon} steps that means are taken over."
+    note = f"The model fed with its own output; means are taken over {horizon} steps."
     columns = [
         Column("", "mean relative L2", [entry.mean_relative_l2 for entry in evaluation.rollout], better="neither"),
         Column("", "correlation time", [entry.correlation_time for entry in evaluation.rollout], better="neither"),

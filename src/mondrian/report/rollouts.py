@@ -14,7 +14,7 @@ from mondrian.evaluation import Trajectories
 from mondrian.grid import Grid
 from mondrian.report.arrays import Frames
 from mondrian.report.planes import SIGNED, Limits, bar, draw_cuts, plane, show
-from mondrian.report.style import FAINT, colours, grid_lines, new_figure, plain, styled
+from mondrian.report.style import colours, grid_lines, new_figure, plain, styled
 from mondrian.statistics import Summary
 
 ROWS = ("truth", "prediction", "absolute error")
@@ -66,8 +66,6 @@ def draw_rollouts(series: Mapping[str, Trajectories], palette: Mapping[str, str]
         until = rollout.correlation_time.mean
         if np.isfinite(until) and rollout.times and until <= rollout.times[-1]:
             panels[1].axvline(until, color=colour, linestyle=":", linewidth=1.1)
-        if 0 < rollout.horizon < len(rollout.times):
-            panels[0].axvline(rollout.times[rollout.horizon - 1], color=FAINT, linestyle="--", linewidth=0.8)
     for ax, name in zip(panels, _CURVES.values(), strict=True):
         ax.set_title(name, loc="left")
         ax.set_xlabel("time")

@@ -44,7 +44,6 @@ class Checkpoints(Callback):
             raise ValueError(f"checkpoint_every={every} must be at least 1")
         self.run, self.every, self.validate_every = run, every, validate_every
         self.best = float("inf")
-        self.best_step = 0
         self._saved = -1
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
@@ -64,7 +63,7 @@ class Checkpoints(Callback):
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
         loss = float(trainer.callback_metrics["valid_loss"])
         if loss < self.best:
-            self.best, self.best_step = loss, trainer.global_step
+            self.best = loss
             surrogate = module.surrogate
             assert isinstance(surrogate, ScaledModel)
             whole = trainer.strategy.lightning_module_state_dict()  # of a sharded model gathered by all processes
@@ -87,10 +86,10 @@ class Checkpoints(Callback):
                 old.unlink(missing_ok=True)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best, "best_step": self.best_step}
+        return {"best": self.best}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.best, self.best_step = state["best"], state["best_step"]
+        self.best = state["best"]
 
 
 def saved(folder: Path) -> list[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -12,6 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from mondrian.process import cores
 from mondrian.run import Run
 from mondrian.spec import Spec
 from mondrian.surrogate import ScaledModel
@@ -21,6 +21,7 @@ FREE = (
     "resume", "run", "optimizer", "trainer", "max_steps", "checkpoint_every", "validate_every", "log_every", "workers",
     "wandb", "parallel",
 )  # fmt: skip
+PLACES = ("data.path", "data.make", "data.reader.path")
 
 
 def facts_of(config: DictConfig, words: Sequence[str], data: Spec, surrogate: ScaledModel) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def facts_of(config: DictConfig, words: Sequence[str], data: Spec, surrogate: Sc
         "words": [word for word in words if not word.startswith("resume=")],
         "parameters": sum(parameter.numel() for parameter in surrogate.parameters()),
         "versions": versions(),
-        "machine": {"processor": platform.machine(), "cores": len(os.sched_getaffinity(0))},
+        "machine": {"processor": platform.machine(), "cores": cores()},
         "data": data.to_json(),
         "surrogate": surrogate.spec.to_json(),
         "config": OmegaConf.to_container(config, resolve=True),
@@ -58,12 +59,22 @@ def refuse_changes(run: Run, config: DictConfig) -> None:
     """A run that goes on is the same run."""
     given: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     for key, stored in run.config.items():
-        if given.get(key) != stored and key not in FREE:
-            raise ValueError(f"{key} was {stored} when {run.folder} began; a run cannot go on with {given.get(key)}")
+        changed = _changed(stored, given.get(key), key) if key not in FREE else []
+        if changed:
+            name, former, now = changed[0]
+            raise ValueError(f"{name} was {former} when {run.folder} began; a run cannot go on with {now}")
     for key in ("accumulate_grad_batches", "precision"):  # of the trainer's settings those that change a step
         stored, wanted = run.config["trainer"][key], given["trainer"][key]
         if wanted != stored:
             raise ValueError(f"trainer.{key} was {stored} when {run.folder} began; a run cannot go on with {wanted}")
+
+
+def _changed(stored: Any, given: Any, name: str) -> list[tuple[str, Any, Any]]:
+    """The settings that differ, with both values. Where the data lies is free: `refuse_other_data` looks at it."""
+    if isinstance(stored, dict) and isinstance(given, dict):
+        keys = {key: None for key in (*stored, *given) if f"{name}.{key}" not in PLACES}
+        return [change for key in keys for change in _changed(stored.get(key), given.get(key), f"{name}.{key}")]
+    return [] if stored == given else [(name, stored, given)]
 
 
 def refuse_other_data(run: Run, data: Spec) -> None:

@@ -87,8 +87,8 @@ def read_arrays(path: Path, keys: tuple[str, ...] = ()) -> dict[str, StoredArray
     """The arrays of a file by their names; `ValueError` for names that it lacks."""
     readers: dict[str, Callable[[Path], Mapping[str, Shaped[np.ndarray, "..."]]]] = {
         ".npz": _read_npz,
-        ".pt": _read_pt,
-        ".pth": _read_pt,
+        ".pt": read_tensors,
+        ".pth": read_tensors,
         ".mat": _read_mat,
     }
     if not path.exists():
@@ -134,13 +134,18 @@ def _read_npz(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
         return {key: file[key] for key in file.files}
 
 
-def _read_pt(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
+def read_tensors(path: Path, *, alone: str = "u") -> dict[str, Shaped[np.ndarray, "..."]]:
+    """The tensors of a file of `torch.save` by their names; that of a file with one and no name is called `alone`."""
     content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    if isinstance(content, torch.Tensor):
-        content = {"u": content}
-    if not isinstance(content, dict):
+    tensors = {alone: content} if isinstance(content, torch.Tensor) else content
+    if not isinstance(tensors, dict):
         raise ValueError(f"{path} holds a {type(content).__name__}; needed a tensor or a dictionary of tensors")
-    return {str(key): value.detach().numpy() for key, value in content.items() if isinstance(value, torch.Tensor)}
+    return {str(key): _numpy(value) for key, value in tensors.items() if isinstance(value, torch.Tensor)}
+
+
+def _numpy(tensor: torch.Tensor) -> Shaped[np.ndarray, "..."]:
+    tensor = tensor.detach()
+    return np.asarray((tensor.float() if tensor.dtype is torch.bfloat16 else tensor).numpy())
 
 
 def _read_mat(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
