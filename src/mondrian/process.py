@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's names of two settings, see mallopt(3)
 _LARGEST = 2**31 - 1
@@ -17,13 +19,22 @@ def keep_large_blocks() -> bool:
     Otherwise each step of training faults the pages of its activations in anew. Returns whether it could be done:
     elsewhere than on Linux with glibc it cannot.
     """
-    if sys.platform != "linux":
-        return False
+    mallopt = _of_glibc("mallopt")
+    return mallopt is not None and all(mallopt(name, _LARGEST) for name in (_MMAP_THRESHOLD, _TRIM_THRESHOLD))
+
+
+def give_back_memory() -> bool:
+    """Give what is free and was kept back to the system after all, before a long time with other work."""
+    gc.collect()
+    trim = _of_glibc("malloc_trim")
+    return trim is not None and bool(trim(0))
+
+
+def _of_glibc(name: str) -> Any:
     try:
-        mallopt = ctypes.CDLL(None).mallopt
+        return getattr(ctypes.CDLL(None), name) if sys.platform == "linux" else None
     except (OSError, AttributeError):
-        return False
-    return bool(mallopt(_MMAP_THRESHOLD, _LARGEST)) and bool(mallopt(_TRIM_THRESHOLD, _LARGEST))
+        return None
 
 
 def cores() -> int:

@@ -225,7 +225,6 @@ def test_rollouts_show_errors_and_correlation_against_time(tmp_path: Path) -> No
     assert line(error, "8 × 8") == ([0.5, 1.0, 1.5, 2.0], [0.1, 0.2, pytest.approx(0.3), 0.4])
     assert line(correlation, "8 × 8")[1] == pytest.approx([0.9, 0.8, 0.7, 0.6])
     assert [float(line.get_xdata()[0]) for line in correlation.lines[1:]] == [1.25]  # where it is lost
-    assert [float(line.get_xdata()[0]) for line in error.lines[1:]] == [1.0]  # the horizon of two steps
     band = error.collections[0].get_paths()[0].vertices
     assert band[:, 1].min() == pytest.approx(0.09)
     assert band[:, 1].max() == pytest.approx(0.44)

@@ -14,6 +14,7 @@ from mondrian.league.plan import Plan
 from mondrian.league.publish import publish
 from mondrian.league.settings import League
 from mondrian.league.speeds import known_speeds, speeds
+from mondrian.process import give_back_memory
 from mondrian.training.settings import configure, splits_of
 
 
@@ -29,6 +30,7 @@ def hold(league: League, *, progress: bool = False) -> list[Path]:
         print(f"{league.part} league of {league.problem}, {len(league.entrants)} entrants, in {league.folder}")
     make_data(league, progress=progress)
     planned = Plan(league, speeds(league, progress=progress))
+    give_back_memory()  # gigabytes, which the trainings, in processes of their own, may need
     if progress:
         print(announcement(planned), flush=True)
     try:

@@ -13,6 +13,7 @@ import numpy as np
 
 from mondrian.evaluation import Evaluation
 from mondrian.evaluation.results import FIELDS
+from mondrian.evaluation.tables import size
 from mondrian.league.entrants import Entrant
 from mondrian.league.outcome import Outcome
 from mondrian.league.plan import NATIVE, Job, Plan
@@ -112,7 +113,7 @@ class Row:
             "scores": {name: asdict(score) for name, score in self.scores.items()},
             "curve": {"samples": self.first.samples, "mae": self.first.mae},
             "rollouts": {
-                place(entry.points): {
+                size(entry.points): {
                     "times": entry.times,
                     "relative_l2": [value.mean for value in entry.relative_l2],
                     "diverged": entry.diverged,
@@ -137,7 +138,7 @@ def collect(plan: Plan) -> dict[str, list[Row]]:
             if done:
                 found.setdefault(budget, []).append(_row(plan, done))
     for rows in found.values():
-        rows.sort(key=lambda row: row.scores[f"mae {place(row.first.points)}"].mean)
+        rows.sort(key=lambda row: row.scores[f"mae {size(row.first.points)}"].mean)
     return found
 
 
@@ -154,11 +155,6 @@ def hours(plan: Plan) -> float:
 def machines(plan: Plan) -> list[str]:
     """What the trainings that have ended were made on."""
     return sorted({outcome.machine for job in plan.everything() if (outcome := job.outcome)})
-
-
-def place(points: Sequence[int]) -> str:
-    """A resolution in the name of a score."""
-    return "x".join(map(str, points))
 
 
 def _row(plan: Plan, done: Mapping[Job, Outcome]) -> Row:
@@ -184,9 +180,9 @@ def _scores(job: Job) -> dict[str, Summary]:
             continue
         evaluation = Evaluation.load(folder)
         for entry in evaluation.one_step:
-            found[f"{prefix}mae {place(entry.points)}"] = entry.model["mae"]
-            found[f"{prefix}relative L2 {place(entry.points)}"] = entry.model["relative_l2"]
+            found[f"{prefix}mae {size(entry.points)}"] = entry.model["mae"]
+            found[f"{prefix}relative L2 {size(entry.points)}"] = entry.model["relative_l2"]
         for rollout in evaluation.rollout:
-            found[f"{prefix}rollout {place(rollout.points)}"] = rollout.mean_relative_l2
-            found[f"{prefix}correlation time {place(rollout.points)}"] = rollout.correlation_time
+            found[f"{prefix}rollout {size(rollout.points)}"] = rollout.mean_relative_l2
+            found[f"{prefix}correlation time {size(rollout.points)}"] = rollout.correlation_time
     return found

@@ -10,8 +10,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from mondrian.evaluation.tables import size
 from mondrian.league.plan import Plan
-from mondrian.league.results import Row, diverged, hours, machines, place
+from mondrian.league.results import Row, diverged, hours, machines
 from mondrian.league.settings import SAMPLES, TIME, TITLES
 from mondrian.text import markdown_table
 
@@ -75,7 +76,7 @@ def _conditions(plan: Plan) -> str:
 def _table(plan: Plan, rows: Sequence[Row]) -> str:
     """Absolute errors at every resolution, the others at that of training; all of them are in the CSV."""
     everything = dict.fromkeys(name for row in rows for name in row.scores)
-    names = [name for name in everything if "mae " in name or name.endswith(f" {place(rows[0].first.points)}")]
+    names = [name for name in everything if "mae " in name or name.endswith(f" {size(rows[0].first.points)}")]
     head = ["place", "model", "parameters", "samples/s", "in training", "lr", "samples", "minutes", "seeds", *names]
     body = [
         [

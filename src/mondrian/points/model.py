@@ -17,6 +17,7 @@ from mondrian.decomposition import Decomposition, Lattice
 from mondrian.grid import Grid
 from mondrian.models.block import Block
 from mondrian.operators import OperatorSpec, SeparableMixture
+from mondrian.operators.base import positive
 from mondrian.points.attention import Arrangement, CentreAttention
 from mondrian.points.cross_attention import CrossAttention
 from mondrian.points.partition import Boxes, PartitionSpec
@@ -51,9 +52,8 @@ class PointSpec(ModelSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("in_channels", "out_channels", "hidden_channels", "n_layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        sizes = ("in_channels", "out_channels", "hidden_channels", "n_layers")
+        positive(**{name: getattr(self, name) for name in sizes})
         if not self.reference or any(n < 1 for n in self.reference):
             raise ValueError(f"reference={self.reference} must hold numbers of at least 1, one an axis")
         self.partition.check(self.dim)

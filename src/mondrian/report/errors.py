@@ -10,17 +10,11 @@ from matplotlib.figure import Figure
 
 from mondrian.evaluation import Evaluation
 from mondrian.evaluation.entries import Place
+from mondrian.evaluation.tables import TITLES
 from mondrian.report.places import in_order, name_of
 from mondrian.report.style import COLOURS, FAINT, colours, grid_lines, logarithmic, new_figure, plain, styled
 from mondrian.statistics import Summary
 
-NAMES = {
-    "mae": "mean absolute error",
-    "relative_l2": "relative L2 error",
-    "mse": "mean square error",
-    "maximum": "maximum error",
-    "interface": "error at the interface",
-}
 Errors = Mapping[Place, Mapping[str, Summary]]
 _MARKS: dict[str, Any] = {"markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}
 _REFERENCES = {"persistence": ("nothing changes", FAINT), "training_mean": ("mean of training", COLOURS[4])}
@@ -38,9 +32,9 @@ def of_one_run(evaluation: Evaluation) -> dict[str, Errors]:
 
 
 def metric_names(series: Mapping[str, Errors]) -> list[str]:
-    """The metrics that occur, in the order of `NAMES` and then of appearance."""
+    """The metrics that occur, in the order of `TITLES` and then of appearance."""
     found = {name: None for errors in series.values() for row in errors.values() for name in row}
-    return [name for name in NAMES if name in found] + [name for name in found if name not in NAMES]
+    return [name for name in TITLES if name in found] + [name for name in found if name not in TITLES]
 
 
 @styled
@@ -63,7 +57,7 @@ def draw_errors(series: Mapping[str, Errors], palette: Mapping[str, str] | None 
             colour = palette[title]
             ax.errorbar(x, mean, np.abs(away), fmt="o", color=colour, label=plain(title), **_MARKS)
             ax.plot(x, mean, color=colour, alpha=0.35, linewidth=1.0)
-        ax.set_title(plain(NAMES.get(name, name)), loc="left")
+        ax.set_title(plain(TITLES.get(name, name)), loc="left")
         ax.set_xticks(range(len(resolutions)), labels=[name_of(place) for place in resolutions])
         ax.set_xlim(-0.5, len(resolutions) - 0.5)
         grid_lines(ax)

@@ -9,7 +9,8 @@ from html import escape
 from typing import Literal
 
 from mondrian.evaluation import Evaluation
-from mondrian.report.errors import NAMES, Errors, metric_names, of_one_run
+from mondrian.evaluation.tables import TITLES
+from mondrian.report.errors import Errors, metric_names, of_one_run
 from mondrian.report.places import in_order, name_of
 from mondrian.report.summary import number
 from mondrian.statistics import Summary
@@ -75,7 +76,7 @@ def comparison_columns(series: Mapping[str, Errors]) -> list[Column]:
     """A column for each metric at each resolution that occurs."""
     resolutions = in_order(place for errors in series.values() for place in errors)
     return [
-        Column(NAMES.get(name, name), name_of(place), [row.get(place, {}).get(name) for row in series.values()])
+        Column(TITLES.get(name, name), name_of(place), [row.get(place, {}).get(name) for row in series.values()])
         for name in metric_names(series)
         for place in resolutions
         if any(name in row.get(place, {}) for row in series.values())
