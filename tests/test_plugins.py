@@ -4,16 +4,39 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mondrian import plugins
 from mondrian.run import Run
 
 MODULE, USE = re.findall(
     r"```python\n(.*?)```", (Path(__file__).parent.parent / "docs/own_models.md").read_text(), flags=re.DOTALL
 )
 OWN = ["model=own", "model._target_=my_models.Convolutional", "+model.kernel=3"]
+READER = """
+from dataclasses import dataclass
+
+from mondrian import Loss
+from mondrian.data.sources import ArrayFile, Axis, Files
+
+
+@dataclass(frozen=True)
+class MyFiles(Files):
+    def open(self):
+        return ArrayFile(path=self.path, axes=(Axis.SIMULATION, Axis.TIME, Axis.SPACE), periodic=(True,)).open()
+
+
+@dataclass(frozen=True)
+class Quartic(Loss):
+    weight: float = 1.0
+
+    def evaluate(self, prediction, target, grid):
+        return self.weight * (prediction - target).pow(4).mean()
+"""
 SMOKE = ["scale=smoke", "data.path=../data", "max_steps=2", "validate_every=2"]
 
 
@@ -82,6 +105,40 @@ def test_it_takes_part_in_a_league(folder: Path) -> None:
     assert "Mine" in (folder / "league/main/results.md").read_text()
 
 
+def test_a_loss_and_a_reader_of_ones_own(folder: Path) -> None:
+    (folder / "my_data.py").write_text(READER)
+    reader = "data.reader={spec: MyFiles, path: u.npy}"
+    words = ["data=files", reader, "data.input=[u]", "data.target=[u]", "scale=smoke", "max_steps=2", "model=fno"]
+    words += ["loss.spec=Quartic", "+loss.weight=2.0", "model.modes=[4]", "model.hidden_channels=4", "run=runs/reader"]
+    np.save(folder / "u.npy", np.random.default_rng(0).standard_normal((10, 3, 16)).astype(np.float32))
+    again = ["train", "run=runs/reader", "resume=true", "max_steps=3"]
+    for command in (["train", *words], again, ["evaluate", "runs/reader"]):
+        found = run(folder, *command, plugins="my_data")
+        assert found.returncode == 0, found.stderr
+
+
+def test_a_recipe_is_built_with_it(folder: Path) -> None:
+    overrides = ", ".join(map(repr, OWN))
+    program = f"import mondrian; print(type(mondrian.build('allen_cahn/fno', {overrides})).__name__)"
+    found = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True)
+    assert found.stdout.strip() == "ConvolutionalModel", found.stderr
+
+
+def test_settings_of_the_models_place_that_it_does_not_have_are_named(folder: Path) -> None:
+    found = run(folder, "train", "experiment=allen_cahn/vit_mo", *SMOKE, *OWN, "run=runs/none")
+    assert found.returncode == 2
+    assert re.search("Convolutional has no .*subdomains.*those of fno fit all", found.stderr)
+
+
+def test_a_broken_plug_in_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint("theirs", "nowhere.models", plugins.GROUP)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [broken])
+    plugins._load.cache_clear()
+    with pytest.raises(ValueError, match=r"the plug-in theirs = nowhere\.models cannot be loaded: No module named"):
+        plugins.load_plugins()
+    plugins._load.cache_clear()
+
+
 @pytest.mark.usefixtures("trained")
 @pytest.mark.parametrize(
     ("plugins", "message"),
@@ -113,7 +170,7 @@ def test_what_makes_no_model_of_fields_is_refused(folder: Path) -> None:
     words = ["experiment=allen_cahn/fno", *SMOKE, "model=own", "model._target_=no_model.make", "run=runs/none"]
     found = run(folder, "train", *words, plugins="no_model")
     assert found.returncode == 2
-    assert "no_model.make makes a dict; needed a FieldSpec" in found.stderr
+    assert "no_model.make makes a dict; needed a ModelSpec" in found.stderr
 
 
 @pytest.mark.parametrize("name", ["vit_no", "ffno", "point_no"])

@@ -261,6 +261,16 @@ def test_the_spec_that_may_have_been_meant_is_named() -> None:
         Spec.from_json({"spec": "Mixtur"})
 
 
+def test_of_a_class_that_is_defined_again_the_last_counts() -> None:
+    for size in (1, 2):
+
+        @dataclass(frozen=True)
+        class Again(Spec):
+            number: int = size
+
+        assert Spec.from_json({"spec": "Again"}) == Again(size)
+
+
 def test_a_spec_without_a_name_is_refused_whatever_target_it_names() -> None:
     with pytest.raises(ValueError, match="spec=None is not known"):
         Spec.from_json({"_target_": "os.system", "command": "true"})

@@ -54,7 +54,10 @@ def test_input_and_output_are_scaled_as_the_formula_says() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_model_in_half_precision_keeps_exact_scales(dtype: torch.dtype) -> None:
     """A pressure: half precision rounds it by many of its deviations, or cannot hold it at all."""
-    model = surrogate(Scale(shift=101325.0, factor=3.0)).to(dtype)
+    pressure = Scale(shift=101325.0, factor=3.0)
+    both = SurrogateSpec(SumSpec(), ("p[0]", "q[0]"), ("p[1]",), (pressure, Scale()), (pressure,)).build().to(dtype)
+    assert both(torch.tensor([[[101328.0], [1.0]]])).item() == 101325.0 + 3 * (1 + 1)
+    model = surrogate(pressure).to(dtype)
     assert model.physical_output(torch.zeros(1, 1, 1, dtype=dtype)).item() == 101325.0
     assert model.scaled_output(torch.full((1, 1, 1), 101328.0)).item() == 1.0
     assert model.float().physical_output(torch.ones(1, 1, 1)).item() == 101328.0

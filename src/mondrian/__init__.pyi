@@ -1,4 +1,20 @@
-from . import attention, data, decomposition, grid, meshes, models, operators, points, quadrature, recipes, resampling
+from . import (
+    artefact,
+    attention,
+    data,
+    decomposition,
+    grid,
+    losses,
+    meshes,
+    models,
+    operators,
+    points,
+    quadrature,
+    recipes,
+    resampling,
+    spec,
+    surrogate,
+)
 from .artefact import OperatorModel, from_pretrained
 from .attention import (
     GlobalAttention,
@@ -10,6 +26,7 @@ from .attention import (
 )
 from .decomposition import Decomposition
 from .grid import Grid
+from .losses import Loss
 from .meshes import MeshSurrogate
 from .models import (
     CrossAttentionTransfer,
@@ -61,6 +78,7 @@ __all__ = [
     "Interpolating",
     "LargerSubdomains",
     "LearnedPosition",
+    "Loss",
     "LowRank",
     "MeshSurrogate",
     "MetisParts",
@@ -86,12 +104,14 @@ __all__ = [
     "UNetOperator",
     "UNetSpec",
     "WindowedAttention",
+    "artefact",
     "attention",
     "build",
     "data",
     "decomposition",
     "from_pretrained",
     "grid",
+    "losses",
     "meshes",
     "models",
     "nbr_no",
@@ -101,6 +121,8 @@ __all__ = [
     "quadrature",
     "recipes",
     "resampling",
+    "spec",
+    "surrogate",
     "swin_no",
     "unet_no",
     "vit_no",

@@ -24,9 +24,12 @@ def load_plugins() -> None:
 @cache
 def _load(names: str) -> None:
     for entry in entry_points(group=GROUP):
-        entry.load()
+        try:
+            entry.load()
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"the plug-in {entry.name} = {entry.value} cannot be loaded: {error}") from error
     chosen = [name.strip() for name in names.split(",") if name.strip()]
-    if chosen and os.getcwd() not in sys.path:  # the command, unlike `python -m`, does not look there
+    if chosen and os.getcwd() not in sys.path:  # the command, unlike `python -m`, does not look there; last of all
         sys.path.append(os.getcwd())
     for name in chosen:
         try:

@@ -24,7 +24,7 @@ def keep_large_blocks() -> bool:
 
 
 def give_back_memory() -> bool:
-    """Give what is free and was kept back to the system after all, before a long time with other work."""
+    """Give what is free and was kept back to the system, before other work. Returns whether there was any."""
     gc.collect()
     trim = _of_glibc("malloc_trim")
     return trim is not None and bool(trim(0))

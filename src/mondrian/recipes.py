@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+import torch
 from hydra import compose, initialize_config_module
 from hydra.errors import HydraException, InstantiationException
-from hydra.utils import instantiate
+from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from mondrian.artefact import OperatorModel
+from mondrian.artefact import ModelSpec, OperatorModel
 from mondrian.text import one_line
 
 
@@ -46,7 +48,28 @@ def build(name: str, *overrides: str) -> OperatorModel:
     """
     config = recipe(name, *overrides)
     with _named(name, *overrides):
-        return instantiate(config.model, _convert_="all")
+        made = instantiate(config.model, _convert_="all")
+    return made.build() if isinstance(made, ModelSpec) else made
+
+
+def spec_from(model: DictConfig) -> ModelSpec:
+    """The spec of the model that some settings describe. Their target makes a model, or is a spec of one's own."""
+    target = model.get("_target_")
+    kind = get_object(target) if isinstance(target, str) else None
+    if isinstance(kind, type) and issubclass(kind, ModelSpec):
+        known = [field.name for field in fields(kind)]
+        foreign = [key for key in map(str, model) if key not in (*known, "_target_")]
+        if foreign:
+            raise ValueError(
+                f"{kind.__name__} has no {', '.join(foreign)}; it has {known}. The recipe brings settings of its own "
+                "model: those of fno fit all"
+            )
+    with torch.device("meta"):
+        made = instantiate(model, _convert_="all")
+    spec = made if isinstance(made, ModelSpec) else getattr(made, "spec", None)
+    if not isinstance(spec, ModelSpec):
+        raise ValueError(f"model._target_={target} makes a {type(made).__name__}; needed a ModelSpec, or its model")
+    return spec
 
 
 @contextmanager

@@ -126,3 +126,4 @@ class Run:
     def write(self, facts: dict[str, Any]) -> None:
         """Write `run.json`."""
         write_json(self.record, facts)
+        self.__dict__.pop("facts", None)  # what was read of it before

@@ -16,7 +16,11 @@ from typing import Any, get_args, get_origin
 
 from mondrian.plugins import VARIABLE, load_plugins
 
-OURS = ("mondrian.surrogate", "mondrian.meshes")  # modules that bring all specs which a file may name
+OURS = (
+    "mondrian.losses",
+    "mondrian.meshes",
+    "mondrian.surrogate",
+)  # they bring all specs that a file may name
 
 
 @dataclass(frozen=True)
@@ -89,14 +93,14 @@ def _named(name: Any) -> type[Spec]:
         import_module(module)
     load_plugins()
     known = _subclasses(Spec)
-    found = [kind for kind in known if kind.__name__ == name]
+    found = {(kind.__module__, kind.__qualname__): kind for kind in known if kind.__name__ == name}  # the last of each
     if not found:
         near = difflib.get_close_matches(str(name), {kind.__name__ for kind in known})
         meant = f"; did you mean {' or '.join(near)}?" if near else ";"
         raise ValueError(f"spec={name!r} is not known{meant} modules of your own are named in {VARIABLE}")
     if len(found) > 1:
-        raise ValueError(f"spec={name!r} is the name of several: {[kind.__module__ for kind in found]}")
-    return found[0]
+        raise ValueError(f"spec={name!r} is the name of several: {sorted('.'.join(place) for place in found)}")
+    return next(iter(found.values()))
 
 
 def _hints(kind: type[Spec]) -> dict[str, Any]:

@@ -68,8 +68,10 @@ class ScaledModel(OperatorModel):
         self._output = _Scales(spec.out_scales)
 
     def scaled_input(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
-        """What the model is given."""
-        return self._input(_with_channels(x, self.spec.in_names))
+        """What the model is given: of half precision only once it is scaled."""
+        z = self._input(_with_channels(x, self.spec.in_names))
+        weights = next(self.parameters()).dtype
+        return z.to(weights) if weights.itemsize < z.dtype.itemsize == torch.float32.itemsize else z
 
     def physical_input(self, z: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         """The inverse of `scaled_input`."""

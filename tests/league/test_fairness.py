@@ -18,6 +18,18 @@ from mondrian.training.settings import configure
 @pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])
 @pytest.mark.parametrize("part", ["main", "ablation"])
 def test_parameters_are_within_a_factor_of_two(problem: str, part: str) -> None:
+    counts = parameters_of(problem, part)
+    assert max(counts.values()) <= 2 * min(counts.values()), counts
+
+
+@pytest.mark.parametrize(
+    ("problem", "part"), [("allen_cahn", "reasons"), ("allen_cahn", "beyond"), ("navier_stokes", "beyond")]
+)
+def test_every_variant_can_be_built(problem: str, part: str) -> None:
+    assert min(parameters_of(problem, part).values()) > 100_000
+
+
+def parameters_of(problem: str, part: str) -> dict[str, int]:
     league = read([problem, f"part={part}"])
     counts = {}
     for entrant in league.entrants:
@@ -25,7 +37,7 @@ def test_parameters_are_within_a_factor_of_two(problem: str, part: str) -> None:
         with torch.device("meta"):
             model = instantiate(config.model, _convert_="all")
         counts[entrant.name] = sum(parameter.numel() for parameter in model.parameters())
-    assert max(counts.values()) <= 2 * min(counts.values()), counts
+    return counts
 
 
 def test_speeds_are_medians_of_the_second_step_of_each_turn() -> None:

@@ -345,7 +345,7 @@ def test_a_prediction_is_on_the_points_of_its_input_whatever_those_of_the_models
         ),
         (lambda: vit_no(1, 1), "needed exactly one of the two"),
         (lambda: vit_no(1, 1, subdomains=(2,), subdomain_size=(0.5,)), "needed exactly one of the two"),
-        (lambda: vit_no(1, 1, subdomains=(2, 2), grid=Grid((1.0,))), "grid has 1 axes; the subdomains have 2"),
+        (lambda: vit_no(1, 1, subdomains=(2, 2), grid=Grid((1.0,))), "grid has 1 axes; the model has 2"),
         (lambda: vit_no(1, 1, subdomains=(2, 2), n_heads=3), "n_heads=3 does not divide hidden_channels=64"),
         (lambda: vit_no(1, 1, subdomains=(2, 2), grid=Grid((math.nan, 1.0))), "extent=.* must hold finite positive"),
     ],

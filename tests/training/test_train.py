@@ -13,9 +13,10 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
-from mondrian import files, vit_no
+from mondrian import Grid, files, vit_no
 from mondrian.artefact import ModelSpec
-from mondrian.data import Splits
+from mondrian.data import AllenCahn, Splits
+from mondrian.data.generate import generate, plan
 from mondrian.history import HistoryFile
 from mondrian.recipes import recipe_names
 from mondrian.training import Diverged, Run, Stopped, train_model
@@ -303,8 +304,22 @@ def test_a_run_goes_on_with_data_that_moved(words: list[str], tmp_path: Path) ->
     (place,) = [word.partition("=")[2] for word in words if word.startswith("data.path=")]
     shutil.copytree(place, tmp_path / "moved")
     moved = [f"data.path={tmp_path / 'moved'}", "resume=true", "max_steps=4"]
-    assert train_config([*words, *moved]).history()["step"].max() == 4
+    run = train_config([*words, *moved])
+    assert run.history()["step"].max() == 4
+    assert run.data().files.path == run.config["data"]["path"] == str(tmp_path / "moved")
+    assert train_config([words[-1], "resume=true", "max_steps=5"]).history()["step"].max() == 5
+    assert run.data().files.path == str(tmp_path / "moved")
     refused(words, "data.seed was 0 when .* began; a run cannot go on with 1", *moved, "data.seed=1")
+
+
+def test_a_run_does_not_go_on_with_other_data(words: list[str], tmp_path: Path) -> None:
+    train_config([*words, "max_steps=2"])
+    grid = Grid(extent=(2.0, 2.0), points=(16, 16))
+    points = {"train": [(16, 16)], "valid": [(16, 16)]}
+    other = plan(AllenCahn(grid=grid), seed=2, simulations={"train": 12, "valid": 5}, points=points, shard_size=4)
+    generate(tmp_path / "other", other)
+    moved = [f"data.path={tmp_path / 'other'}", "resume=true", "max_steps=4"]
+    refused(words, "the training samples are others .* needed the same data", *moved)
 
 
 def test_a_run_that_goes_on_with_another_learning_rate_has_it(words: list[str]) -> None:

@@ -77,7 +77,7 @@ def run(arguments: list[str]) -> None:
     if (words.input is None) != (words.output is None):
         lacking = "an input file" if words.input is None else "an output file, -o OUTPUT"
         raise ValueError(f"{lacking} is missing; needed mondrian predict ARTEFACT INPUT -o OUTPUT")
-    device = words.device or str(chosen_device(None))
+    device = str(chosen_device(words.device))
     with launched_processes(os.environ, device=device, timeout=words.timeout) as (processes, device):
         model = load_model(words.artefact, device=device)
         if words.input is not None and isinstance(model, MeshSurrogate):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mondrian.data import manifest
 from mondrian.data.datasets import Window, WindowDataset, split_simulations
-from mondrian.data.sources import ArrayFile, PairFile, PDEBenchFile, Source, WellFiles
+from mondrian.data.sources import Files, Source, WellFiles
 from mondrian.spec import Spec
 
 SPLITS = ("train", "valid", "test")
@@ -27,7 +27,7 @@ class Splits(Spec):
     ()
     """
 
-    files: WellFiles | PDEBenchFile | PairFile | ArrayFile
+    files: Files
     window: Window
     points: tuple[int, ...] = ()
     simulations: int | None = None

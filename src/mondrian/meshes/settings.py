@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
@@ -18,6 +16,7 @@ from mondrian.meshes.poisson import PerforatedPoisson, mesh_files, write_poisson
 from mondrian.meshes.surrogate import MeshSurrogateSpec
 from mondrian.points.model import PointSpec
 from mondrian.process import is_first
+from mondrian.recipes import spec_from
 from mondrian.spec import Spec
 from mondrian.surrogate import Scale
 from mondrian.training.fitting import check_channels, with_channels
@@ -93,9 +92,7 @@ def fitted_spec(
 
 def _configured_model(config: DictConfig, train: Meshes) -> Any:
     """The model of a configuration with the channels of the data where it leaves them open."""
-    with torch.device("meta"):
-        model = with_channels(config.model, in_names=train.in_names, out_names=train.out_names)
-        return instantiate(model, _convert_="all").spec
+    return spec_from(with_channels(config.model, in_names=train.in_names, out_names=train.out_names))
 
 
 def fit_mesh_scales(

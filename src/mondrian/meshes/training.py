@@ -94,6 +94,14 @@ class MeshData(ResumableData):
                     f"{getattr(self.train, side)}"
                 )
 
+    @property
+    def count(self) -> int:
+        return len(self.train)
+
+    def tensors(self, place: int) -> tuple[Tensor, Tensor]:
+        sample = self.train[place]
+        return sample.x, sample.y
+
     def train_dataloader(self) -> ResumableLoader:
         meshes = OrderedMeshes(self.train, Order(len(self.train), seed=self.seed))
         return self.training_loader(meshes, MeshBatch.of)

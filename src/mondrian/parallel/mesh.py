@@ -57,7 +57,10 @@ def launched_processes(
     check_restarts(environment)
     on_gpu = torch.device(device).type == "cuda"
     if on_gpu:
-        device = f"cuda:{environment.get('LOCAL_RANK', '0')}"
+        place, there = int(environment.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+        if place >= there:
+            raise ValueError(f"process {place} of this machine finds {there} GPUs; needed one each, or --device cpu")
+        device = f"cuda:{place}"
         torch.cuda.set_device(device)
     backend = "nccl" if on_gpu else "gloo"
     with naming_lost_peers(number, ranks, patience=f"timeout={timeout:g} s", advice="Nothing was written"):

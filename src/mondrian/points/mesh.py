@@ -132,7 +132,9 @@ def _used(file: Any, path: str | Path) -> tuple[NDArray[Any], NDArray[np.int64]]
         kinds = unknown or "of no kind"
         raise ValueError(f"path={str(path)!r} holds elements {kinds}; needed some of {list(DIMENSIONS)}")
     dim = max(DIMENSIONS[block.type] for block in blocks)
-    cut = [simplices_of(block.type, np.asarray(block.data)) for block in blocks if DIMENSIONS[block.type] == dim]
+    cut = [
+        simplices_of(block.type, np.asarray(block.data, np.int64)) for block in blocks if DIMENSIONS[block.type] == dim
+    ]
     used, simplices = np.unique(np.concatenate(cut), return_inverse=True)
     return used, simplices.reshape(-1, dim + 1)
 

@@ -90,10 +90,13 @@ class Predictor:
     def prepared(
         self, x: Shaped[Tensor, "batch channel *space"], *, first: int = 0
     ) -> Float[Tensor, "batch channel *space"]:
-        """Samples, or slabs of them, as the model takes them: in its precision, on its device, without bad numbers."""
+        """Samples, or slabs of them, as the model takes them: in its precision, on its device, without bad numbers.
+
+        A surrogate in half precision takes single precision: numbers with a unit may not fit into less.
+        """
         if x.is_complex() or x.dtype is torch.bool:
             raise ValueError(f"x has dtype {x.dtype}; needed real numbers")
-        x = x.to(self.device, self.dtype)
+        x = x.to(self.device, torch.promote_types(self.dtype, torch.float32) if self.named else self.dtype)
         self._check_values(x, first)
         return x
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from lightning.pytorch import LightningDataModule
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from mondrian.data.datasets import Sample
@@ -40,6 +42,21 @@ class ResumableData(LightningDataModule):
                 raise ValueError(f"{name}={value} must be at least 1")
         self.batch_size, self.max_steps, self.workers, self.seed = batch_size, max_steps, workers, seed
         self.subdomains = subdomains
+
+    def digest(self) -> str:
+        """A short name for the training samples: of their number, the first and the last of them."""
+        ends = [self.tensors(place) for place in (0, self.count - 1)]
+        content = b"".join(tensor.contiguous().numpy().tobytes() for tensors in ends for tensor in tensors)
+        return hashlib.sha256(f"{self.count} ".encode() + content).hexdigest()[:12]
+
+    @property
+    def count(self) -> int:
+        """Number of training samples."""
+        raise NotImplementedError
+
+    def tensors(self, place: int) -> tuple[Tensor, Tensor]:
+        """Input and target of a training sample."""
+        raise NotImplementedError
 
     def training_loader(self, samples: Dataset[Any], collate: Callable[[list[Any]], Any]) -> ResumableLoader:
         """Batches of samples that are in training order."""
@@ -103,6 +120,14 @@ class OperatorData(ResumableData):
         out = len(self.train.out_channels) // applications
         self.window = splits.window
         self.in_names, self.out_names = self.train.in_channels, self.train.out_channels[:out]
+
+    @property
+    def count(self) -> int:
+        return len(self.train)
+
+    def tensors(self, place: int) -> tuple[Tensor, Tensor]:
+        sample = self.train[place]
+        return sample["x"], sample["y"]
 
     def train_dataloader(self) -> ResumableLoader:
         samples = OrderedSamples(self.train, Order(len(self.train), seed=self.seed), self.symmetries)

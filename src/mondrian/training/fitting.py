@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import torch
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
 from mondrian.grid import Grid
 from mondrian.models import FieldSpec
-from mondrian.spec import Spec
+from mondrian.recipes import spec_from
 from mondrian.surrogate import SurrogateSpec
 from mondrian.training.data import OperatorData
 from mondrian.training.normalisation import fit_scales
@@ -42,13 +40,9 @@ def model_spec(config: DictConfig, data: OperatorData) -> FieldSpec:
     model.grid = {"_target_": "mondrian.Grid", "extent": grid.extent, "periodic": grid.periodic, "origin": grid.origin}
     if OmegaConf.is_missing(model, "subdomains") or ("subdomains" in model and model.subdomains is None):
         model.subdomains = default_subdomains(grid)
-    with torch.device("meta"):
-        made = instantiate(model, _convert_="all")
-    spec = made if isinstance(made, Spec) else getattr(made, "spec", None)
+    spec = spec_from(model)
     if not isinstance(spec, FieldSpec):
-        raise ValueError(
-            f"model._target_={model._target_} makes a {type(made).__name__}; needed a FieldSpec, or its model"
-        )
+        raise ValueError(f"model={type(spec).__name__} is no model of fields on grids; needed a FieldSpec")
     return spec
 
 

@@ -21,10 +21,12 @@ FREE = (
     "resume", "run", "optimizer", "trainer", "max_steps", "checkpoint_every", "validate_every", "log_every", "workers",
     "wandb", "parallel",
 )  # fmt: skip
-PLACES = ("data.path", "data.make", "data.reader.path")
+PLACES = ("data.path", "data.make", "data.reader.path")  # free too: `refuse_other_data` looks at what is there
 
 
-def facts_of(config: DictConfig, words: Sequence[str], data: Spec, surrogate: ScaledModel) -> dict[str, Any]:
+def facts_of(
+    config: DictConfig, words: Sequence[str], data: Spec, samples: str, surrogate: ScaledModel
+) -> dict[str, Any]:
     """The content of `run.json`."""
     return {
         "name": str(config.run).removeprefix("runs/"),
@@ -33,6 +35,7 @@ def facts_of(config: DictConfig, words: Sequence[str], data: Spec, surrogate: Sc
         "versions": versions(),
         "machine": {"processor": platform.machine(), "cores": cores()},
         "data": data.to_json(),
+        "samples": samples,
         "surrogate": surrogate.spec.to_json(),
         "config": OmegaConf.to_container(config, resolve=True),
     }
@@ -70,11 +73,32 @@ def refuse_changes(run: Run, config: DictConfig) -> None:
 
 
 def _changed(stored: Any, given: Any, name: str) -> list[tuple[str, Any, Any]]:
-    """The settings that differ, with both values. Where the data lies is free: `refuse_other_data` looks at it."""
+    """The settings that differ, with both values; `PLACES` may."""
     if isinstance(stored, dict) and isinstance(given, dict):
         keys = {key: None for key in (*stored, *given) if f"{name}.{key}" not in PLACES}
         return [change for key in keys for change in _changed(stored.get(key), given.get(key), f"{name}.{key}")]
     return [] if stored == given else [(name, stored, given)]
+
+
+def refuse_other_samples(run: Run, samples: str) -> None:
+    """The samples of a data set that has moved are those that the run began with."""
+    known = run.facts.get("samples", samples)
+    if samples != known:
+        raise ValueError(
+            f"the training samples are others (digest {samples}) than when {run.folder} began ({known}); needed the "
+            "same data, wherever they lie"
+        )
+
+
+def with_place(facts: dict[str, Any], config: DictConfig, words: Sequence[str], data: Spec) -> dict[str, Any]:
+    """What a run has written down, with the data where they are now."""
+    moved = [word for word in words if word.startswith("data.")]
+    place: Any = OmegaConf.to_container(config.data, resolve=True)
+    return facts | {
+        "words": joined(facts["words"], moved),
+        "data": data.to_json(),
+        "config": facts["config"] | {"data": place},
+    }
 
 
 def refuse_other_data(run: Run, data: Spec) -> None:

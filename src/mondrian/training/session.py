@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from omegaconf import DictConfig
 
 from mondrian.parallel.peers import check_restarts, naming_lost_peers
@@ -19,7 +19,15 @@ from mondrian.run import Run
 from mondrian.spec import Spec
 from mondrian.surrogate import ScaledModel, ScaledSpec
 from mondrian.training.checkpoints import newest
-from mondrian.training.record import facts_of, joined, refuse_changes, refuse_other_data
+from mondrian.training.data import ResumableData
+from mondrian.training.record import (
+    facts_of,
+    joined,
+    refuse_changes,
+    refuse_other_data,
+    refuse_other_samples,
+    with_place,
+)
 from mondrian.training.settings import configure, flag, number
 from mondrian.training.trainer import quiet, trainer_of
 
@@ -61,10 +69,16 @@ class Session:
         assert isinstance(spec, kind)
         return spec
 
-    def fit(self, module: LightningModule, data: LightningDataModule, surrogate: ScaledModel, source: Spec) -> Run:
+    def fit(self, module: LightningModule, data: ResumableData, surrogate: ScaledModel, source: Spec) -> Run:
         """Write down what is trained on which data, and train it."""
-        if not self.goes_on and is_first(os.environ):
-            self.run.write({"id": self.identity, **facts_of(self.config, self.words, source, surrogate)})
+        samples = data.digest()
+        if self.goes_on:
+            refuse_other_samples(self.run, samples)
+        if is_first(os.environ):
+            if not self.goes_on:
+                self.run.write({"id": self.identity, **facts_of(self.config, self.words, source, samples, surrogate)})
+            elif self.run.facts["data"] != source.to_json():
+                self.run.write(with_place(self.run.facts, self.config, self.words, source))
         patience = f"trainer.timeout={number(self.config, 'trainer.timeout'):g} s"
         advice = "Once they can be started again, resume=true goes on from the last checkpoint"
         rank, ranks = self.trainer.global_rank, self.trainer.world_size

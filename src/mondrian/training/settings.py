@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from mondrian.data.datasets import Window
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import FILE, Manifest
-from mondrian.data.sources import WellFiles
+from mondrian.data.sources import Files, WellFiles
 from mondrian.data.splits import Splits
 from mondrian.process import is_first
 from mondrian.recipes import recipe_names
@@ -161,11 +161,11 @@ def splits_of(config: DictConfig, *, progress: bool) -> Splits:
     )
     if data.get("make"):
         _simulate(config, progress=progress)
-    reader = OmegaConf.to_container(data.reader, resolve=True) if data.get("reader") is not None else None
-    if (reader is None) == (data.path is None):
+    described = data.get("reader") is not None
+    if described == (data.path is not None):
         raise ValueError("needed one of data.path, a folder, and data.reader, a description of other people's files")
     return Splits(
-        files=WellFiles(path=str(Path(data.path).resolve())) if reader is None else Spec.from_json(reader),  # type: ignore[arg-type]
+        files=spec_of(data, "reader", Files) if described else WellFiles(path=str(Path(data.path).resolve())),
         window=window,
         points=tuple(data.train_points or ()),
         simulations=None if data.simulations is None else whole(config, "data.simulations"),

@@ -1,8 +1,8 @@
 """Other people's files: each format becomes a `Source`."""
 
-from mondrian.data.sources.base import Axis, Field, Source, same_grid
+from mondrian.data.sources.base import Axis, Field, Files, Source, same_grid
 from mondrian.data.sources.files import ArrayFile, PairFile
 from mondrian.data.sources.pdebench import PDEBenchFile
 from mondrian.data.sources.well import WellFiles
 
-__all__ = ["ArrayFile", "Axis", "Field", "PDEBenchFile", "PairFile", "Source", "WellFiles", "same_grid"]
+__all__ = ["ArrayFile", "Axis", "Field", "Files", "PDEBenchFile", "PairFile", "Source", "WellFiles", "same_grid"]

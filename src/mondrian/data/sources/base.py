@@ -15,8 +15,20 @@ from jaxtyping import Float, Shaped
 
 from mondrian.data.arrays import Index, MemoryArray, StoredArray
 from mondrian.grid import Grid
+from mondrian.spec import Spec
 
 _ALL = slice(None)
+
+
+@dataclass(frozen=True)
+class Files(Spec):
+    """Where data lies, and how it is read: the base of all readers."""
+
+    path: str
+
+    def open(self) -> Source:
+        """The simulations that are there."""
+        raise NotImplementedError
 
 
 class Axis(StrEnum):

@@ -15,13 +15,12 @@ import torch
 from jaxtyping import Shaped
 
 from mondrian.data.arrays import ContiguousArray, Handles, MemoryArray, StoredArray
-from mondrian.data.sources.base import Axis, Field, Piece, Source, spatial
+from mondrian.data.sources.base import Axis, Field, Files, Piece, Source, spatial
 from mondrian.grid import Grid
-from mondrian.spec import Spec
 
 
 @dataclass(frozen=True)
-class ArrayFile(Spec):
+class ArrayFile(Files):
     """Arrays with axes in an order that you give, on a box that you give.
 
     All arrays of `keys` (default: every array of the file) have the same `axes`. A `.npy` file has one array,
@@ -32,7 +31,6 @@ class ArrayFile(Spec):
     (<Axis.SIMULATION: 'simulation'>, <Axis.SPACE: 'space'>)
     """
 
-    path: str
     axes: tuple[Axis | str, ...]
     keys: tuple[str, ...] = ()
     extent: tuple[float, ...] = ()
@@ -59,13 +57,12 @@ class ArrayFile(Spec):
 
 
 @dataclass(frozen=True)
-class PairFile(Spec):
+class PairFile(Files):
     """neuraloperator's `.pt` files: `x` and `y`, `(sample, *space)` or `(sample, channel, *space)`.
 
     `extent` says how many axes the domain has, and with that whether there is a channel axis.
     """
 
-    path: str
     extent: tuple[float, ...] = (1.0, 1.0)
     periodic: tuple[bool, ...] = ()
 

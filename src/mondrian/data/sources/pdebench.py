@@ -9,15 +9,14 @@ import h5py
 import numpy as np
 
 from mondrian.data.arrays import Handles, hdf5_array
-from mondrian.data.sources.base import Axis, Field, Piece, Source, grid_from_axes
-from mondrian.spec import Spec
+from mondrian.data.sources.base import Axis, Field, Files, Piece, Source, grid_from_axes
 
 AXES = ("x", "y", "z")
 STATES = ("tensor", "density", "pressure", "Vx", "Vy", "Vz")
 
 
 @dataclass(frozen=True)
-class PDEBenchFile(Spec):
+class PDEBenchFile(Files):
     """One file of PDEBench, in any of its layouts.
 
     - One array for all simulations: `tensor` `(simulation, time, *space)`, or a state a key (`density`,
@@ -29,7 +28,6 @@ class PDEBenchFile(Spec):
     Files do not say whether they are periodic: `periodic` does, one entry for each axis.
     """
 
-    path: str
     periodic: tuple[bool, ...] = ()
 
     def open(self) -> Source:

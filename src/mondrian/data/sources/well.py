@@ -13,14 +13,13 @@ import numpy as np
 
 from mondrian.data import manifest
 from mondrian.data.arrays import Handles, MemoryArray, hdf5_array
-from mondrian.data.sources.base import Axis, Field, Piece, Source, grid_from_axes, grids_agree
+from mondrian.data.sources.base import Axis, Field, Files, Piece, Source, grid_from_axes, grids_agree
 from mondrian.data.store import IDENTITY, identity_of
 from mondrian.grid import Grid
-from mondrian.spec import Spec
 
 
 @dataclass(frozen=True)
-class WellFiles(Spec):
+class WellFiles(Files):
     """Files in The Well's layout: one file, a folder of them, a data set of The Well, or our own folder.
 
     `split` picks `data/SPLIT` (`train`, `valid`, `test`); `points` picks a resolution of a folder made by
@@ -28,7 +27,6 @@ class WellFiles(Spec):
     fields that are constant in space, vectors and tensors fields of several channels.
     """
 
-    path: str
     split: str | None = None
     points: tuple[int, ...] = ()
 
