@@ -13,7 +13,7 @@ import pytest
 from mondrian import EndCorrected, Grid, vit_no
 from mondrian.data import Splits, WellFiles, Window
 from mondrian.evaluation import Evaluation, evaluate
-from mondrian.evaluation.pictures import of_first_sample
+from mondrian.evaluation.pictures import of_first_sample, of_one_resolution
 from mondrian.files import write_atomically
 from mondrian.spec import Spec
 from mondrian.surrogate import Scale, Surrogate, SurrogateSpec
@@ -328,14 +328,21 @@ def test_results_that_are_not_there(tmp_path: Path) -> None:
         Evaluation.load(tmp_path)
 
 
-def test_of_several_samples_and_trajectories_the_first_can_be_kept(splits: Splits) -> None:
+def test_of_several_samples_the_first_can_be_kept_and_of_rollouts_the_end(splits: Splits) -> None:
     fields = dict(evaluate(surrogate(), splits).fields)
     first = of_first_sample(fields)
     assert set(first) == set(fields)
     for name, array in fields.items():
-        if name in ("grid", "subdomains") or name.endswith("rollout_times"):
+        if name in ("grid", "subdomains"):
             np.testing.assert_array_equal(first[name], array)
+        elif name.endswith("rollout_times"):
+            np.testing.assert_array_equal(first[name], array[-1:])
         else:
             assert len(array) > 1, name
-            np.testing.assert_array_equal(first[name], array[:1])
+            np.testing.assert_array_equal(first[name], array[:1, -1:] if "rollout" in name else array[:1])
     assert any(name.endswith("rollout_times") for name in fields)
+
+
+def test_of_several_resolutions_one_can_be_kept() -> None:
+    fields = {"grid": np.zeros(1), "8x8/truth": np.ones(1), "16x16/truth": np.ones(2), "8x8/rollout_times": np.ones(3)}
+    assert set(of_one_resolution(fields, (8, 8))) == {"grid", "8x8/truth", "8x8/rollout_times"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -52,9 +52,18 @@ def rollout_fields(rollout: Rollout) -> Arrays:
 
 
 def of_first_sample(fields: Mapping[str, Shaped[np.ndarray, "..."]]) -> Arrays:
-    """The same arrays with one sample, and one trajectory, in place of several."""
-    several = {name for name in fields if "/" in name and not name.endswith("/rollout_times")}
-    return {name: array[:1] if name in several else array for name, array in fields.items()}
+    """The same arrays with one sample in place of several, and of a rollout its last frame."""
+    last = (slice(1), slice(-1, None))
+    parts = {"rollout_times": last[1:], "rollout_truth": last, "rollout_prediction": last}
+    return {
+        name: array[parts.get(name.partition("/")[2], last[:1])] if "/" in name else array
+        for name, array in fields.items()
+    }
+
+
+def of_one_resolution(fields: Mapping[str, Shaped[np.ndarray, "..."]], points: Sequence[int]) -> Arrays:
+    """The same arrays without those of other resolutions."""
+    return {name: array for name, array in fields.items() if name.rpartition("/")[0] in ("", size(points))}
 
 
 def _spread_over(indices: list[int], count: int) -> list[int]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mondrian.evaluation import evaluate
-from mondrian.evaluation.pictures import of_first_sample
+from mondrian.evaluation.pictures import of_first_sample, of_one_resolution
 from mondrian.league.outcome import Outcome
 from mondrian.league.plan import NATIVE
 from mondrian.plugins import load_plugins
@@ -52,7 +52,10 @@ def _evaluate(run: Run, task: dict[str, Any]) -> None:
         tests[run.folder / NATIVE] = (splits.of_other_data(task["native"]), task["native"])
     for folder, (data, path) in tests.items():
         found = evaluate(surrogate, data, horizon=task["horizon"], name=run.name)
-        replace(found, data=path, fields=of_first_sample(found.fields)).save(folder)
+        fields = of_first_sample(found.fields)
+        if found.rollout:
+            fields = of_one_resolution(fields, splits.dataset("train").grid.points)
+        replace(found, data=path, fields=fields).save(folder)
 
 
 def _end(run: Run, outcome: Outcome) -> None:
