@@ -12,7 +12,8 @@ import torch
 from mondrian import Grid
 from mondrian.data import ArrayFile, Axis, Splits, Window
 from mondrian.evaluation import evaluate
-from tests.evaluation.cases import array_splits, generated, surrogate, travelling
+from mondrian.surrogate import Scale, SurrogateSpec
+from tests.evaluation.cases import Moved, array_splits, generated, surrogate, travelling
 
 METRICS = ("mae", "mse", "relative_l2", "maximum")
 
@@ -211,6 +212,16 @@ def test_a_model_in_double_precision_is_given_its_own(tmp_path: Path) -> None:
     results = evaluate(surrogate(shift=1).double(), splits)
     assert results.one_step[0].model["mae"].mean == 0
     assert results.fields["8/prediction"].dtype == np.float32
+
+
+def test_a_model_in_half_precision_is_given_what_it_scales_in_single(tmp_path: Path) -> None:
+    """Fields far from zero beside their deviation, which half precision would round away."""
+    splits = array_splits(tmp_path, 101325 + travelling(10, 4, (8,)))
+    scale = (Scale(shift=101325.0),)
+    model = SurrogateSpec(Moved(shift=1), ("u[0]",), ("u[1]",), scale, scale).build().eval().bfloat16()
+    results = evaluate(model, splits)
+    assert results.one_step[0].model["mae"].mean < 0.02
+    assert results.rollout[0].mae[-1].mean < 0.02
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

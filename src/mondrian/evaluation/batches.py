@@ -39,9 +39,9 @@ def at_rest(surrogate: ScaledModel) -> Iterator[None]:
 
 
 def placed(surrogate: Surrogate, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """A tensor where the weights are, in their precision."""
+    """A tensor where the weights are, in their precision; halved only once it is scaled."""
     weight = next(chain(surrogate.parameters(), surrogate.buffers()))
-    return x.to(device=weight.device, dtype=weight.dtype)
+    return x.to(device=weight.device, dtype=torch.promote_types(weight.dtype, torch.float32))
 
 
 def predict(
