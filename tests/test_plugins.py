@@ -13,9 +13,8 @@ import pytest
 from mondrian import plugins
 from mondrian.run import Run
 
-MODULE, USE = re.findall(
-    r"```python\n(.*?)```", (Path(__file__).parent.parent / "docs/own_models.md").read_text(), flags=re.DOTALL
-)
+DOCUMENT = Path(__file__).parent.parent / "docs/own_models.md"
+MODULE = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)[0]
 OWN = ["model=own", "model._target_=my_models.Convolutional", "+model.kernel=3"]
 READER = """
 from dataclasses import dataclass
