@@ -262,7 +262,7 @@ def refused(words: list[str], match: str, *extra: str, error: type[Exception] = 
 def test_bad_input_is_named(words: list[str], tmp_path: Path) -> None:
     refused(words, "data=burgers is not known; needed one of allen_cahn, allen_cahn3d, files, ", "data=burgers")
     refused(words, "scale=huge is not known; needed one of cpu, demo, paper, smoke", "scale=huge")
-    refused(words, "'resume' is no setting; needed words such as max_steps=1000", "resume")
+    refused(words, "'resume' is no setting; needed key=value", "resume")
     refused(words, "max_steps=0 must be a whole number from 1 on", "max_steps=0")
     refused(words, r"batch_size=1\.5 must be a whole number", "batch_size=1.5")
     refused(words, "model.in_channels=3; the data set has 2: u.0., gamma", "model.in_channels=3")

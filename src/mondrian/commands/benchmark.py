@@ -20,14 +20,15 @@ transforms are not counted.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
 
 from mondrian.benchmark import Candidate, Speed, measure_speeds
+from mondrian.configuration import flag, is_whole, parsed, whole, word
 from mondrian.device import chosen_device
 from mondrian.evaluation.tables import size
 from mondrian.files import json_text
@@ -73,30 +74,30 @@ def run(arguments: list[str]) -> None:
     print(table(found))
 
 
-def read(words: Sequence[str]) -> tuple[list[Candidate], Settings]:
+def read(arguments: Sequence[str]) -> tuple[list[Candidate], Settings]:
     """The models that are named, each with the settings behind it, and how they are to be measured."""
-    known = {field.name for field in fields(Settings)}
     names: list[tuple[str, list[str]]] = []
-    values: dict[str, Any] = {}
-    parser = OverridesParser.create()
-    for word in words:
-        key, equals, _ = word.partition("=")
-        if word.startswith("-"):
-            raise ValueError(f"unknown option {word}; needed --json, --help, a model or key=value")
+    own = []
+    for argument in arguments:
+        key, equals, _ = argument.partition("=")
+        if argument.startswith("-"):
+            raise ValueError(f"unknown option {argument}; needed --json, --help, a model or key=value")
         if not equals:
-            names.append((word, []))
-        elif key in known:
-            values[key] = _value(key, word, parser.parse_override(word).value())
+            names.append((argument, []))
+        elif key in READERS:
+            own.append(argument)
         elif not key.lstrip("+~").startswith("model."):
-            raise ValueError(f"no setting {key!r}; needed one of {', '.join(sorted(known))}, or model.*")
+            raise ValueError(f"no setting {key!r}; needed one of {', '.join(sorted(READERS))}, or model.*")
         elif not names:
-            raise ValueError(f"{word} belongs to no recipe; needed one before it")
+            raise ValueError(f"{argument} belongs to no recipe; needed one before it")
         else:
-            names[-1][1].append(word)
+            names[-1][1].append(argument)
     if not names:
         raise ValueError("no model is named; needed a recipe of `mondrian models`, or the folder of a run")
     candidates = (Candidate(name, tuple(overrides)) for name, overrides in names)
-    return list(dict.fromkeys(candidates)), Settings(**values)
+    config = parsed(own)
+    settings = Settings(**{str(key): READERS[str(key)](config, str(key)) for key in config})
+    return list(dict.fromkeys(candidates)), settings
 
 
 def table(found: Sequence[Speed]) -> str:
@@ -118,21 +119,18 @@ def table(found: Sequence[Speed]) -> str:
     return aligned([head, *rows])
 
 
-def _value(key: str, word: str, value: Any) -> Any:
-    """A setting, or `ValueError` if it is of the wrong kind."""
-    if key == "points":
-        numbers = value if isinstance(value, list) else [value]
-        if not numbers or not all(_is_count(number) for number in numbers):
-            raise ValueError(f"{word} must be points of each axis, for example points=64 or points=[32,64]")
-        return tuple(numbers)
-    if key == "batch_size" and not _is_count(value):
-        raise ValueError(f"{word} must be a whole number from 1 on")
-    if key == "memory" and not isinstance(value, bool):
-        raise ValueError(f"{word} must be true or false")
-    if key == "device" and not isinstance(value, str):
-        raise ValueError(f"{word} must be cpu or cuda")
-    return value
+def _points(config: DictConfig, key: str) -> tuple[int, ...]:
+    """Points of each axis: one resolution or several."""
+    value = config[key]
+    numbers = tuple(value) if OmegaConf.is_list(value) else (value,)
+    if not numbers or not all(map(is_whole, numbers)):
+        raise ValueError(f"{key}={value} must be points of each axis, for example {key}=64 or {key}=[32,64]")
+    return numbers
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+READERS: Mapping[str, Callable[[DictConfig, str], Any]] = {
+    "points": _points,
+    "batch_size": whole,
+    "memory": flag,
+    "device": word,
+}

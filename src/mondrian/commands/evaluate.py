@@ -29,13 +29,15 @@ There errors are integrals over each domain, and `points` are the mean number of
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig
 
 from mondrian import artefact
+from mondrian.configuration import flag, parsed, resolutions, whole, word
 from mondrian.data.datasets import Window
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
@@ -61,6 +63,19 @@ class Settings:
     path: str | None = None
     out: str | None = None
     device: str | None = None
+
+
+READERS: Mapping[str, Callable[[DictConfig, str], Any]] = {
+    "points": resolutions,
+    "split": word,
+    "horizon": whole,
+    "simulations": whole,
+    "batch_size": whole,
+    "interface": flag,
+    "path": word,
+    "out": word,
+    "device": word,
+}
 
 
 @dataclass(frozen=True)
@@ -122,18 +137,17 @@ def measure(each: Subject, settings: Settings) -> Evaluation:
 
 def read(arguments: list[str]) -> tuple[list[Path], Settings]:
     """Folders, and settings as Hydra reads them."""
-    known = {field.name for field in fields(Settings)}
-    folders, values = [], {}
-    parser = OverridesParser.create()
-    for word in arguments:
-        key, equals, _ = word.partition("=")
-        if key in known and equals:
-            values[key] = _value(key, parser.parse_override(word).value())
-        elif Path(word).exists() or not equals:
-            folders.append(Path(word))
+    folders, words = [], []
+    for argument in arguments:
+        key, equals, _ = argument.partition("=")
+        if key in READERS and equals:
+            words.append(argument)
+        elif Path(argument).exists() or not equals:
+            folders.append(Path(argument))
         else:
-            raise ValueError(f"no setting {key!r}; needed one of {', '.join(sorted(known))}")
-    return folders, Settings(**values)
+            raise ValueError(f"no setting {key!r}; needed one of {', '.join(sorted(READERS))}")
+    config = parsed(words)
+    return folders, Settings(**{str(key): READERS[str(key)](config, str(key)) for key in config})
 
 
 def subject(folder: Path, settings: Settings) -> Subject:
@@ -175,23 +189,3 @@ def _of_mesh_artefact(folder: Path, surrogate: MeshSurrogate, settings: Settings
     splits = MeshSplits(files=files, input=spec.inputs, target=spec.targets, box=spec.box)
     out = folder / "evaluation" if settings.out is None else Path(settings.out)
     return Subject(folder.resolve().name, surrogate, splits, out)
-
-
-def _value(key: str, value: Any) -> Any:
-    """A setting, or `ValueError` if it is of the wrong kind."""
-    if key == "points":
-        lists = isinstance(value, list) and value and all(isinstance(sizes, list) and sizes for sizes in value)
-        if not lists or not all(_is_whole(n) for sizes in value for n in sizes):
-            raise ValueError(f"points={value} must list resolutions, for example points=[[32,32],[64,64]]")
-        return tuple(map(tuple, value))
-    if key == "interface" and not isinstance(value, bool):
-        raise ValueError(f"interface={value} must be true or false")
-    if key in ("horizon", "simulations", "batch_size") and not _is_whole(value):
-        raise ValueError(f"{key}={value} must be a whole number")
-    if key in ("split", "path", "out", "device") and (value is None or value == ""):
-        raise ValueError(f"{key} is empty; needed a word, for example {key}=...")
-    return str(value) if key in ("split", "path", "out", "device") else value
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -45,13 +45,24 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
+from mondrian.configuration import (
+    choices,
+    composed,
+    counts,
+    each,
+    flag,
+    resolutions,
+    scaled,
+    scales,
+    spec_of,
+    taken,
+    whole,
+)
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
 from mondrian.data.problems import BlockAverage, FourierTruncation, Linear, Problem, Restriction
@@ -77,22 +88,16 @@ def run(arguments: list[str]) -> None:
         return
     wanted = plan(
         problem(config),
-        seed=_whole("seed", config.seed),
-        simulations={
-            split: _whole(f"simulations.{split}", count, least=0)
-            for split, count in _mapping("simulations", config.simulations).items()
-        },
-        points={
-            split: _points(f"data.points.{split}", stored)
-            for split, stored in _mapping("data.points", config.data.points).items()
-        },
-        shard_size=_whole("shard_size", config.shard_size, least=1),
+        seed=whole(config, "seed", least=0),
+        simulations=counts(config, "simulations"),
+        points=each(config, "data.points", resolutions),
+        shard_size=whole(config, "shard_size"),
     )
     share = _share(config.shard) if config.shard is not None else rank(os.environ)
     workers = 1 if share[1] > 1 else cores()
     if config.workers is not None:
-        workers = _whole("workers", config.workers, least=1)
-    repair, preview = (_flag(name, config[name]) for name in ("repair", "preview"))
+        workers = whole(config, "workers")
+    repair, preview = (flag(config, name) for name in ("repair", "preview"))
     began = time.perf_counter()
     made = generate(folder, wanted, workers=workers, share=share, repair=repair, progress=True)
     _report(folder, made, share, time.perf_counter() - began)
@@ -100,49 +105,35 @@ def run(arguments: list[str]) -> None:
         _preview(folder, made)
 
 
-def _meshes(config: Any, folder: Path) -> None:
+def _meshes(config: DictConfig, folder: Path) -> None:
     """Solve problems on meshes, a file each: what concerns shards and grids means nothing there."""
     for key in ("workers", "restrict", "native", "repair", "preview"):
         if config[key]:
             raise ValueError(
                 f"{key}={config[key]} is for fields on grids; data={config.data.problem.spec} is on meshes"
             )
-    counts = {part: _whole(f"simulations.{part}", count, least=0) for part, count in config.simulations.items()}
+    wanted = counts(config, "simulations")
     share = _share(config.shard) if config.shard is not None else rank(os.environ)
-    described: Any = OmegaConf.to_container(config.data.problem, resolve=True)
-    problem = Spec.from_json(described)
-    if not isinstance(problem, PerforatedPoisson):
-        raise ValueError(f"data.problem={problem} cannot be solved; needed PerforatedPoisson")
-    write_poisson(folder, problem, counts, seed=_whole("seed", config.seed), share=share, progress=True)
-    print(f"{folder}: {', '.join(f'{part} {count}' for part, count in counts.items())} meshes")
+    problem = spec_of(config.data, "problem", PerforatedPoisson)
+    write_poisson(folder, problem, wanted, seed=whole(config, "seed", least=0), share=share, progress=True)
+    print(f"{folder}: {', '.join(f'{part} {count}' for part, count in wanted.items())} meshes")
 
 
-def configure(arguments: list[str]) -> Any:
-    """The configuration with overrides, a `DictConfig`; `scale=...` goes with `data=...`."""
-    choices = {"data": "allen_cahn", "scale": "cpu"}
-    rest = []
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        if key in choices:
-            choices[key] = value
-        if key != "scale":
-            rest.append(argument)
-    folder = Path(str(files("mondrian") / "conf"))
-    known = sorted(path.stem for path in (folder / "generate_scale").glob("*.yaml"))
-    scales = [name.removeprefix(f"{choices['data']}_") for name in known if name.startswith(choices["data"] + "_")]
-    if not scales:
-        names = sorted({name.rpartition("_")[0] for name in known})
-        raise ValueError(f"data={choices['data']} cannot be generated; needed one of {', '.join(names)}")
-    if choices["scale"] not in scales:
-        raise ValueError(f"scale={choices['scale']} is not known; needed one of {', '.join(scales)}")
-    with initialize_config_dir(str(folder), version_base="1.3"):
-        return compose("generate", [*rest, f"generate_scale={choices['data']}_{choices['scale']}"])
+def configure(arguments: list[str]) -> DictConfig:
+    """The configuration with overrides; `scale=...` goes with `data=...`."""
+    chosen, rest = taken(arguments, {"data": "allen_cahn", "scale": "cpu"})
+    data = chosen["data"]
+    if not scales("generate_scale", data):
+        names = sorted({name.rpartition("_")[0] for name in choices("generate_scale")})
+        raise ValueError(f"data={data} cannot be generated; needed one of {', '.join(names)}")
+    file = scaled("generate_scale", data, chosen["scale"])
+    return composed("generate", [f"data={data}", f"generate_scale={file}", *rest])
 
 
-def problem(config: Any) -> Problem:
+def problem(config: DictConfig) -> Problem:
     """The problem that the configuration describes."""
     described: Any = OmegaConf.to_container(config.data.problem, resolve=True)
-    described["native"] = _flag("native", config.native)
+    described["native"] = flag(config, "native")
     if config.restrict is not None:
         if str(config.restrict) not in RESTRICTIONS:
             raise ValueError(f"restrict={config.restrict} is not known; needed one of {', '.join(RESTRICTIONS)}")
@@ -151,30 +142,6 @@ def problem(config: Any) -> Problem:
     if not isinstance(found, Problem):
         raise ValueError(f"data.problem={found} cannot be simulated; needed a Problem")
     return found
-
-
-def _whole(name: str, value: Any, *, least: int | None = None) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
-        raise ValueError(f"{name}={value} must be a whole number" + ("" if least is None else f" from {least} on"))
-    return value
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name}={value} must be true or false")
-    return value
-
-
-def _mapping(name: str, value: Any) -> dict[str, Any]:
-    if not OmegaConf.is_dict(value):
-        raise ValueError(f"{name}={value} must give a value for each split, for example {name}.train=...")
-    return {str(split): item for split, item in value.items()}
-
-
-def _points(name: str, stored: Any) -> list[tuple[int, ...]]:
-    if not OmegaConf.is_list(stored) or not all(OmegaConf.is_list(sizes) for sizes in stored):
-        raise ValueError(f"{name}={stored} must list resolutions, for example {name}=[[32,32],[64,64]]")
-    return [tuple(_whole(name, size, least=1) for size in sizes) for sizes in stored]
 
 
 def _share(text: str) -> tuple[int, int]:

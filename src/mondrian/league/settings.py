@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
-from hydra import compose, initialize_config_module
-from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf
 
+from mondrian.configuration import composed, number, scaled, taken, whole, words_of
 from mondrian.league.entrants import Entrant
 from mondrian.process import cores
-from mondrian.training.settings import number, whole, words_of
 
 PROBLEMS = ("allen_cahn", "navier_stokes")
 TUNING, SAMPLES, TIME = "tuning", "samples", "time"
@@ -114,14 +111,9 @@ def read(arguments: Sequence[str]) -> League:
     if len(names) != 1 or names[0] not in PROBLEMS:
         raise ValueError(f"{' '.join(names) or 'nothing'} is no league; needed one of {', '.join(PROBLEMS)}")
     problem = names[0]
-    scales = [word.partition("=")[2] for word in arguments if word.startswith("scale=")]
-    scale = scales[-1] if scales else "cpu"
-    known = sorted(path.stem for path in Path(str(files("mondrian") / "conf" / "league_scale")).glob("*.yaml"))
-    if f"{problem}_{scale}" not in known:
-        fitting = ", ".join(name.removeprefix(f"{problem}_") for name in known if name.startswith(problem))
-        raise ValueError(f"scale={scale} is not known; needed one of {fitting}")
-    rest = [word for word in arguments if "=" in word and not word.startswith("scale=")]
-    config = _compose([f"league_scale={problem}_{scale}", *rest])
+    chosen, rest = taken([word for word in arguments if "=" in word], {"scale": "cpu"})
+    scale = chosen["scale"]
+    config = composed("league", [f"league_scale={scaled('league_scale', problem, scale)}", *rest])
     part = str(config.part)
     for known_parts in (config.parts, config.budgets):
         if part not in known_parts:
@@ -159,14 +151,6 @@ def _check(league: League) -> None:
         whole(league.config, "jobs", least=0)
     for entrant in league.everyone:
         league.words(entrant)
-
-
-def _compose(words: Sequence[str]) -> DictConfig:
-    with initialize_config_module("mondrian.conf", version_base="1.3"):
-        try:
-            return compose("league", list(words))
-        except ConfigCompositionException as error:
-            raise ValueError(str(error).splitlines()[0]) from error
 
 
 def _budgets(config: DictConfig) -> Budgets:

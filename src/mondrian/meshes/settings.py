@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
+from mondrian.configuration import counts, number, spec_of, whole, words_of
 from mondrian.grid import Grid
 from mondrian.meshes.files import Meshes, MeshFiles, MeshSplits
 from mondrian.meshes.poisson import PerforatedPoisson, mesh_files, write_poisson
@@ -21,7 +22,7 @@ from mondrian.spec import Spec
 from mondrian.surrogate import Scale
 from mondrian.training.fitting import check_channels, with_channels
 from mondrian.training.normalisation import Moments, entering, scale_of
-from mondrian.training.settings import number, spec_of, wait_for_files, whole, words_of
+from mondrian.training.settings import wait_for_files
 
 
 def mesh_splits(config: DictConfig) -> MeshSplits:
@@ -50,23 +51,18 @@ def open_meshes(config: DictConfig, *, progress: bool) -> MeshSplits:
     """The meshes of a configuration, solved first where they are ours and their folder was not given."""
     if not config.data.get("make"):
         return mesh_splits(config)
-    counts = make_meshes(config, Path(config.data.path), progress=progress)
+    made = make_meshes(config, Path(config.data.path), progress=progress)
     splits = mesh_splits(config)
-    return splits if splits.simulations else replace(splits, simulations=counts["train"])
+    return splits if splits.simulations else replace(splits, simulations=made["train"])
 
 
 def make_meshes(config: DictConfig, folder: Path, *, progress: bool) -> dict[str, int]:
     """Solve, or complete, the problems of a run; of several processes the first does it. How many there are a part."""
-    counts = mesh_counts(config)
+    wanted = counts(config, "simulations")
     if is_first(os.environ):
-        write_poisson(folder, spec_of(config.data, "problem", PerforatedPoisson), counts, progress=progress)
-    wait_for_files(mesh_files(folder, counts), number(config, "trainer.timeout"), folder)
-    return counts
-
-
-def mesh_counts(config: DictConfig) -> dict[str, int]:
-    """How many meshes each part is to have."""
-    return {str(part): whole(config, f"simulations.{part}", least=0) for part in config.simulations}
+        write_poisson(folder, spec_of(config.data, "problem", PerforatedPoisson), wanted, progress=progress)
+    wait_for_files(mesh_files(folder, wanted), number(config, "trainer.timeout"), folder)
+    return wanted
 
 
 def fitted_spec(

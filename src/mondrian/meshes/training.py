@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from mondrian.configuration import spec_of, whole
 from mondrian.losses import Loss, MeanSquare
 from mondrian.meshes.files import Meshes, MeshSample, MeshSplits
 from mondrian.meshes.settings import fitted_spec, open_meshes
@@ -23,7 +24,6 @@ from mondrian.training.module import SurrogateTraining
 from mondrian.training.optimiser import AdamW
 from mondrian.training.order import Batches, Order, ResumableLoader
 from mondrian.training.session import Session
-from mondrian.training.settings import spec_of, whole
 
 # Settings that say something about grids, time or slabs of fields, and the only value that meshes know.
 FIXED: dict[str, Any] = {

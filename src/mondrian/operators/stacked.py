@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -45,13 +45,20 @@ class StackedMix(torch.autograd.Function):
     def forward(
         v: Tensor, kernels: Tensor, matrix: Tensor, constant: Tensor, parts: int
     ) -> tuple[Float[Tensor, "row channel_part x"], ...]:
-        rows, points = v.shape[0], v.shape[2]
-        outputs = tuple(v.new_empty(rows, len(matrix) // parts, points) for _ in range(parts))
-        constants = constant.expand(rows, -1).chunk(parts, dim=1)
+        outputs = tuple(v.new_empty(v.shape[0], len(matrix) // parts, v.shape[2]) for _ in range(parts))
+        shifts = constant.expand(v.shape[0], -1)[..., None].chunk(parts, dim=1)
+
+        @cache
+        def memory(rows: int) -> tuple[Stack, Mixed]:
+            return Stack(v, kernels, matrix, rows), Mixed(v, matrix, parts, rows)
+
         for chunk in _chunks(v, kernels):
-            mixed = (matrix @ _used(_stack(v[chunk], kernels), matrix)).view(len(matrix), -1, points)
-            for u, part, shift in zip(outputs, mixed.chunk(parts), constants, strict=True):
-                torch.add(part.transpose(0, 1), shift[chunk, :, None], out=u[chunk])
+            source = v[chunk]
+            stack, mixed = memory(len(source))
+            stack.fill(source)
+            torch.mm(matrix, stack.used, out=mixed.joined)
+            for u, part, shift in zip(outputs, mixed.parts, shifts, strict=True):
+                torch.add(part, shift[chunk], out=u[chunk])
         return outputs
 
     @staticmethod
@@ -68,61 +75,71 @@ class StackedMix(torch.autograd.Function):
             return *differentiable_gradients(plain, (v, kernels, matrix, constant), needed, slopes), None
         to_v = v.new_empty(v.shape)
         to_kernels, to_matrix, to_constant = (part.new_zeros(part.shape) for part in (kernels, matrix, constant))
-        back, kernels_back = matrix.mT.contiguous(), kernels.mT.contiguous()
-        for rows in _chunks(v, kernels):
-            stack, by_channel = _stack(v[rows], kernels), _by_channel([slope[rows] for slope in slopes])
-            to_matrix.addmm_(by_channel, _used(stack, matrix).mT)
+        back, kernels_back, to_each_kernel = matrix.mT.contiguous(), kernels.mT.contiguous(), to_kernels.flatten(0, 1)
+
+        @cache
+        def memory(rows: int) -> tuple[Stack, Stack, Mixed]:
+            stack, to_stack = (Stack(v, kernels, matrix, rows) for _ in range(2))
+            return stack, to_stack, Mixed(v, matrix, ctx.parts, rows)
+
+        for chunk in _chunks(v, kernels):
+            source = v[chunk]
+            stack, to_stack, slope = memory(len(source))
+            stack.fill(source)
+            for place, part in zip(slope.parts, slopes, strict=True):
+                place.copy_(part[chunk])
+            to_matrix.addmm_(slope.joined, stack.used.mT)
             if len(constant) == 1:
-                to_constant += by_channel.sum(dim=1)
+                to_constant += slope.joined.sum(dim=1)
             else:
-                to_constant[rows] = by_channel.view(len(matrix), -1, v.shape[2]).sum(dim=-1).mT
-            to_stack = torch.empty_like(stack)
-            reached = len(back) == stack.shape[0] * stack.shape[1]  # with a skip the matrix reaches the input itself
-            torch.mm(back, by_channel, out=_used(to_stack, matrix))
-            source, (*to_terms, to_source) = _sources(stack, kernels), _grouped(to_stack, kernels)
-            to_kernels.view(-1, *kernels.shape[2:]).baddbmm_(source.mT, _grouped(to_stack[:-1], kernels).flatten(0, 1))
+                to_constant[chunk] = slope.joined.view(len(matrix), *source.shape[::2]).sum(dim=-1).mT
+            product = torch.mm if len(matrix) > 1 else torch.mul  # a column times a row is no work for a matrix product
+            product(back, slope.joined, out=to_stack.used)
+            to_each_kernel.baddbmm_(stack.sources.mT, to_stack.terms)
+            *to_terms, to_source = to_stack.grouped
             for number, (to_term, kernel) in enumerate(zip(to_terms, kernels_back, strict=True)):
-                to_source.baddbmm_(to_term, kernel, beta=1 if reached or number else 0)
-            to_v[rows] = to_stack[-1].transpose(0, 1)
+                to_source.baddbmm_(to_term, kernel, beta=1 if stack.whole or number else 0)
+            to_v[chunk] = to_stack.input
         return to_v, to_kernels, to_matrix, to_constant, None
+
+
+class Stack:
+    """Memory for the input of some rows under each kernel, and at the end the input itself.
+
+    All views of it that products take are made once, since there are many chunks.
+    """
+
+    def __init__(self, v: Tensor, kernels: Tensor, matrix: Tensor, rows: int) -> None:
+        terms, groups = kernels.shape[:2]
+        _, channels, points = v.shape
+        values = v.new_empty(terms + 1, channels, rows, points)
+        self.kernels = kernels.flatten(0, 1)
+        self.input = values[-1].transpose(0, 1)  # row channel point
+        # channels that share a kernel become rows: each channel has its own, or all have one
+        self.grouped = values.view(terms + 1, groups, -1, points)
+        self.terms = self.grouped[:-1].flatten(0, 1)
+        self.sources = self.grouped[-1:].expand(terms, -1, -1, -1).view(self.terms.shape)  # the input for each kernel
+        self.whole = matrix.shape[1] == (terms + 1) * channels  # with a skip the matrix reaches the input itself
+        self.used = values.view(-1, rows * points)[: matrix.shape[1]]
+
+    def fill(self, v: Float[Tensor, "row channel_in y"]) -> None:
+        self.input.copy_(v)
+        torch.bmm(self.sources, self.kernels, out=self.terms)
+
+
+class Mixed:
+    """Memory for the output channels of some rows: `joined`, below each other, for products; and in `parts`, by row."""
+
+    def __init__(self, v: Tensor, matrix: Tensor, parts: int, rows: int) -> None:
+        values = v.new_empty(len(matrix), rows, v.shape[2])
+        self.joined = values.flatten(1)
+        self.parts = tuple(part.transpose(0, 1) for part in values.chunk(parts))
 
 
 def _chunks(v: Tensor, kernels: Tensor) -> list[slice]:
     room = CACHE * torch.get_num_threads() if v.device.type == "cpu" else DEVICE
     size = room // (v[0].numel() * (len(kernels) + 1))
     return [slice(start, start + max(1, size)) for start in range(0, v.shape[0], max(1, size))]
-
-
-def _stack(v: Tensor, kernels: Tensor) -> Float[Tensor, "term_and_one channel_in row x"]:
-    """The input under each kernel, and at the end the input itself."""
-    stack = v.new_empty(len(kernels) + 1, v.shape[1], v.shape[0], v.shape[2])
-    stack[-1] = v.transpose(0, 1)
-    torch.bmm(_sources(stack, kernels), kernels.flatten(0, 1), out=_grouped(stack[:-1], kernels).flatten(0, 1))
-    return stack
-
-
-def _grouped(stack: Tensor, kernels: Tensor) -> Float[Tensor, "part group channel_row point"]:
-    """Channels that share a kernel become rows: each channel has its own, or all have one."""
-    return stack.view(len(stack), kernels.shape[1], -1, stack.shape[-1])
-
-
-def _sources(stack: Tensor, kernels: Tensor) -> Float[Tensor, "term_group channel_row point"]:
-    """The input once for each kernel."""
-    return _grouped(stack[-1:], kernels).expand(len(kernels), -1, -1, -1).flatten(0, 1)
-
-
-def _by_channel(parts: list[Float[Tensor, "row channel_part x"]]) -> Float[Tensor, "channel_out row_x"]:
-    """The channels of all parts below each other."""
-    rows, channels, points = parts[0].shape
-    joined = parts[0].new_empty(len(parts), channels, rows, points)
-    for place, part in zip(joined, parts, strict=True):
-        place.copy_(part.transpose(0, 1))
-    return joined.view(len(parts) * channels, -1)
-
-
-def _used(stack: Tensor, matrix: Tensor) -> Float[Tensor, "stack row_x"]:
-    """What the matrix acts on: the input itself only where there is a skip."""
-    return stack.view(-1, stack[0, 0].numel())[: matrix.shape[1]]
 
 
 def _plain(v: Tensor, kernels: Tensor, matrix: Tensor, constant: Tensor, parts: int) -> tuple[Tensor, ...]:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from mondrian.configuration import check_setting
 from mondrian.files import write_json
 from mondrian.training.record import joined
-from mondrian.training.settings import check_setting, configure, default_folder
+from mondrian.training.settings import CHOICES, configure, default_folder
 
 FILE = "sweep.json"
 # Before what the user says, so that the same command makes the same choices and can go on after a crash.
@@ -49,7 +50,8 @@ class Plan:
         plan = cls(Path(given.get("run", f"sweeps/{_name(given)}")), fixed, varied, own)
         config = configure(plan.first)
         for key in plan.keys:
-            check_setting(config, key)
+            if key not in CHOICES:
+                check_setting(config, key)
         return plan
 
     @property

@@ -8,13 +8,13 @@ from dataclasses import replace
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
+from mondrian.configuration import words_of
 from mondrian.grid import Grid
 from mondrian.models import FieldSpec
 from mondrian.recipes import spec_from
 from mondrian.surrogate import SurrogateSpec
 from mondrian.training.data import OperatorData
 from mondrian.training.normalisation import fit_scales
-from mondrian.training.settings import words_of
 
 
 def surrogate_spec(config: DictConfig, model: ModelSpec, data: OperatorData, *, progress: bool) -> SurrogateSpec:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from lightning.pytorch import LightningModule, Trainer
 from omegaconf import DictConfig
 
+from mondrian.configuration import flag, number
 from mondrian.parallel.peers import check_restarts, naming_lost_peers
 from mondrian.process import is_first
 from mondrian.run import Run
@@ -28,7 +29,7 @@ from mondrian.training.record import (
     refuse_other_samples,
     with_place,
 )
-from mondrian.training.settings import configure, flag, number
+from mondrian.training.settings import configure
 from mondrian.training.trainer import quiet, trainer_of
 
 S = TypeVar("S", bound=ScaledSpec)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from hydra import compose, initialize_config_module
-from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf
 
+from mondrian.configuration import (
+    choices,
+    composed,
+    counts,
+    each,
+    nearest,
+    number,
+    resolutions,
+    scaled,
+    scales,
+    spec_of,
+    taken,
+    whole,
+    words_of,
+)
 from mondrian.data.datasets import Window
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import FILE, Manifest
@@ -22,7 +31,6 @@ from mondrian.data.sources import Files, WellFiles
 from mondrian.data.splits import Splits
 from mondrian.process import is_first
 from mondrian.recipes import recipe_names
-from mondrian.spec import Spec
 
 CHOICES = {"experiment": "custom", "scale": "paper"}
 
@@ -36,115 +44,28 @@ def configure(words: Sequence[str]) -> DictConfig:
         raise ValueError(
             "nothing to train is named; needed experiment=... of `mondrian models`, or data=files data.path=..."
         )
-    chosen = dict(CHOICES)
-    rest = []
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise ValueError(f"{word!r} is no setting; needed words such as max_steps=1000")
-        if key in chosen:
-            chosen[key] = value
-        else:
-            rest.append(word)
+    chosen, rest = taken(words, CHOICES)
     given = dict(word.split("=", 1) for word in rest)
     if given.get("data") == "meshes" and chosen["experiment"] == CHOICES["experiment"]:
         chosen["experiment"] = "meshes"
-    data = given.get("data", chosen["experiment"].split("/")[0] if "/" in chosen["experiment"] else "files")
-    folder = Path(str(files("mondrian") / "conf"))
-    known = sorted(path.stem for path in (folder / "scale").glob(f"{data}_*.yaml"))
-    if not known:
-        names = sorted(path.stem for path in (folder / "data").glob("*.yaml"))
-        raise ValueError(f"data={data} is not known; needed one of {', '.join(names)}")
-    if f"{data}_{chosen['scale']}" not in known:
-        scales = ", ".join(name.removeprefix(f"{data}_") for name in known)
-        raise ValueError(f"scale={chosen['scale']} is not known; needed one of {scales}")
-    words = [f"experiment={chosen['experiment']}", f"scale={data}_{chosen['scale']}", *rest]
-    if "/" in chosen["experiment"] and chosen["experiment"] not in recipe_names():
-        raise ValueError(f"no recipe {chosen['experiment']!r}{_nearest(chosen['experiment'], recipe_names())}")
-    config = _compose(words)
-    OmegaConf.update(config, "run", config.run or default_folder(chosen["experiment"], chosen["scale"]))
+    experiment, scale = chosen["experiment"], chosen["scale"]
+    data = given.get("data", experiment.split("/")[0] if "/" in experiment else "files")
+    if not scales("scale", data):
+        raise ValueError(f"data={data} is not known; needed one of {', '.join(choices('data'))}")
+    file = scaled("scale", data, scale)
+    if "/" in experiment and experiment not in recipe_names():
+        raise ValueError(f"no recipe {experiment!r}{nearest(experiment, recipe_names())}")
+    config = composed("train", [f"experiment={experiment}", f"scale={file}", *rest])
+    OmegaConf.update(config, "run", config.run or default_folder(experiment, scale))
     if config.data.path is None and config.data.reader is None and "problem" in config.data:
-        OmegaConf.update(config, "data.path", f"data/{data}_{chosen['scale']}")
+        OmegaConf.update(config, "data.path", f"data/{file}")
         OmegaConf.update(config, "data.make", True, force_add=True)
     return config
-
-
-def _compose(words: Sequence[str]) -> DictConfig:
-    with initialize_config_module("mondrian.conf", version_base="1.3"):
-        try:
-            return compose("train", list(words))
-        except ConfigCompositionException as error:
-            found = re.search(r"Could not override '([^']+)'", str(error))
-            if found is None:
-                raise
-            rest = [word for word in words if word.partition("=")[0] != found[1]]
-            raise ValueError(f"no setting {found[1]!r}{_nearest(found[1], _keys(compose('train', rest)))}") from error
-
-
-def _keys(config: DictConfig, prefix: str = "") -> list[str]:
-    """All settings, `optimizer.lr` and the like."""
-    found = []
-    for key in map(str, config):
-        found.append(f"{prefix}{key}")
-        if not OmegaConf.is_missing(config, key) and OmegaConf.is_dict(config[key]):
-            found += _keys(config[key], f"{prefix}{key}.")
-    return found
-
-
-def _nearest(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=3)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
-
-
-def check_setting(config: DictConfig, key: str) -> None:
-    """Refuse a name that a configuration does not have, with those that may have been meant."""
-    if key not in CHOICES and key not in _keys(config):
-        raise ValueError(f"no setting {key!r}{_nearest(key, _keys(config))}")
 
 
 def default_folder(experiment: str, scale: str) -> str:
     """Where a run goes that names no folder."""
     return f"runs/{experiment}" + ("" if scale == "paper" else f"_{scale}")
-
-
-def spec_of(config: DictConfig, key: str, kind: type[Spec]) -> Any:
-    """The spec that a part of the configuration describes."""
-    found = Spec.from_json(OmegaConf.to_container(config[key], resolve=True))
-    if not isinstance(found, kind):
-        raise ValueError(f"{key}={found} is no {kind.__name__}")
-    return found
-
-
-def whole(config: DictConfig, key: str, *, least: int = 1) -> int:
-    """A whole number of the configuration."""
-    value = OmegaConf.select(config, key)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{key}={value} must be a whole number from {least} on")
-    return value
-
-
-def flag(config: DictConfig, key: str) -> bool:
-    """A yes or no of the configuration."""
-    value = OmegaConf.select(config, key)
-    if not isinstance(value, bool):
-        raise ValueError(f"{key}={value} must be true or false")
-    return value
-
-
-def number(config: DictConfig, key: str) -> float:
-    """A number of the configuration."""
-    value = OmegaConf.select(config, key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{key}={value} must be a number")
-    return float(value)
-
-
-def words_of(config: DictConfig, key: str) -> tuple[str, ...]:
-    """A list of words of the configuration."""
-    value = OmegaConf.select(config, key)
-    if not OmegaConf.is_list(value) or not all(isinstance(word, str) for word in value):
-        raise ValueError(f"{key}={value} must be a list of words, for example {key}=[u]")
-    return tuple(value)
 
 
 def splits_of(config: DictConfig, *, progress: bool) -> Splits:
@@ -178,13 +99,11 @@ def _simulate(config: DictConfig, *, progress: bool) -> None:
     """Make, or complete, the data set that a configuration describes."""
     from mondrian.data.problems import Problem  # the solvers, which a run on existing files does not need
 
-    problem = spec_of(config.data, "problem", Problem)
-    points = {split: [tuple(sizes) for sizes in stored] for split, stored in config.data.points.items()}
     wanted = plan(
-        problem,
+        spec_of(config.data, "problem", Problem),
         seed=0,
-        simulations=dict(config.simulations),
-        points=points,
+        simulations=counts(config, "simulations"),
+        points=each(config, "data.points", resolutions),
         shard_size=whole(config, "shard_size"),
     )
     folder = Path(config.data.path)

@@ -9,6 +9,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
+from mondrian.configuration import flag, number, spec_of, whole, words_of
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
 from mondrian.meshes.files import MeshSplits
@@ -23,7 +24,7 @@ from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
 from mondrian.training.order import Batches
 from mondrian.training.session import Session, configured
-from mondrian.training.settings import flag, number, spec_of, splits_of, whole, words_of
+from mondrian.training.settings import splits_of
 from mondrian.training.symmetries import check_names
 from mondrian.training.unroll import Unroll
 

@@ -16,6 +16,7 @@ from lightning.pytorch.plugins import DoublePrecision
 from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig, OmegaConf
 
+from mondrian.configuration import spec_of, whole
 from mondrian.extras import library
 from mondrian.history import HistoryFile
 from mondrian.run import Run
@@ -23,7 +24,6 @@ from mondrian.training.checkpoints import AtomicCheckpoints, Checkpoints
 from mondrian.training.guards import FiniteLoss, GracefulStop
 from mondrian.training.optimiser import AdamW
 from mondrian.training.recorder import Recorder
-from mondrian.training.settings import spec_of, whole
 from mondrian.training.strategy import placed
 
 
