@@ -1,0 +1,133 @@
+"""Words of a command: composed, taken apart, and read by kind."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from mondrian import configuration
+from mondrian.configuration import (
+    check_setting,
+    choices,
+    composed,
+    counts,
+    each,
+    flag,
+    number,
+    parsed,
+    resolutions,
+    scaled,
+    scales,
+    spec_of,
+    taken,
+    whole,
+    word,
+    words_of,
+)
+from mondrian.losses import Loss
+from mondrian.operators import OperatorSpec
+from mondrian.training.optimiser import AdamW
+
+CONF = Path(configuration.__file__).parent / "conf"
+
+
+def test_words_change_what_the_file_says() -> None:
+    config = composed("league", ["league_scale=navier_stokes_cpu", "part=ablation", "jobs=3"])
+    assert (config.part, config.jobs, config.batch_size) == ("ablation", 3, 8)
+
+
+def test_a_word_that_fits_nothing_is_named_with_what_may_be_meant() -> None:
+    with pytest.raises(ValueError, match=r"^no setting 'thread'; did you mean threads"):
+        composed("league", ["jobs=3", "thread=2"])
+    with pytest.raises(ValueError, match=r"^no setting 'zzz'$"):
+        composed("league", ["zzz=2"])
+    config = composed("train", ["experiment=allen_cahn/fno", "scale=allen_cahn_cpu"])
+    check_setting(config, "optimizer.lr")
+    with pytest.raises(ValueError, match=r"no setting 'optimizer.rl'; did you mean optimizer.lr"):
+        check_setting(config, "optimizer.rl")
+
+
+def test_words_alone_are_read_as_hydra_reads_them() -> None:
+    assert parsed(["a=[1,2.5]", "b=true", "c='a, b'", "a=3", "d=null"]) == {"a": 3, "b": True, "c": "a, b", "d": None}
+    with pytest.raises(ValueError, match=r"a=1,2 holds several values; needed one, or a list in brackets"):
+        parsed(["a=1,2"])
+
+
+def test_the_last_word_counts_and_the_others_keep_their_order() -> None:
+    said, others = taken(["seed=1", "scale=smoke", "a.b=x=y", "scale=paper"], {"scale": "cpu", "data": "files"})
+    assert said == {"scale": "paper", "data": "files"}
+    assert others == ["seed=1", "a.b=x=y"]
+    with pytest.raises(ValueError, match="'repair' is no setting; needed key=value"):
+        taken(["repair"], {})
+
+
+def test_scales_are_those_of_the_problem_and_of_no_other_whose_name_begins_alike() -> None:
+    assert set(choices("scale")) == {file.stem for file in (CONF / "scale").glob("*.yaml")}
+    for problem in ("allen_cahn", "allen_cahn3d", "navier_stokes"):
+        found = scales("generate_scale", problem)
+        assert found
+        assert all((CONF / "generate_scale" / f"{scaled('generate_scale', problem, s)}.yaml").exists() for s in found)
+    assert not any("3d" in scale for scale in scales("generate_scale", "allen_cahn"))
+    with pytest.raises(ValueError, match="scale=huge is not known; needed one of cpu, "):
+        scaled("generate_scale", "allen_cahn", "huge")
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "value"),
+    [
+        (whole, "3", 3),
+        (partial(whole, least=0), "0", 0),
+        (number, "3", 3.0),
+        (number, "1e-3", 1e-3),
+        (flag, "false", False),
+        (word, "valid", "valid"),
+        (word, "3", "3"),
+        (words_of, "[u,v]", ("u", "v")),
+        (words_of, "[]", ()),
+        (resolutions, "[[32,32],[64,48]]", ((32, 32), (64, 48))),
+        (counts, "{train: 3, test: 0}", {"train": 3, "test": 0}),
+        (partial(each, read=flag), "{train: true}", {"train": True}),
+    ],
+)
+def test_what_fits_is_read(read, text: str, value: object) -> None:
+    found = read(parsed([f"a={text}"]), "a")
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "message"),
+    [
+        (whole, "0", "a=0 must be a whole number from 1 on"),
+        (partial(whole, least=5), "4", "a=4 must be a whole number from 5 on"),
+        (whole, "true", "a=True must be a whole number"),
+        (whole, "2.0", "a=2.0 must be a whole number"),
+        (whole, "null", "a=None must be a whole number"),
+        (number, "true", "a=True must be a number"),
+        (number, "fast", "a=fast must be a number"),
+        (flag, "1", "a=1 must be true or false"),
+        (word, "null", "a is empty; needed a word"),
+        (word, "", "a is empty; needed a word"),
+        (words_of, "u", r"a=u must be a list of words, for example a=\[u\]"),
+        (words_of, "[1]", r"a=\[1\] must be a list of words"),
+        (resolutions, "[]", r"a=\[\] must list resolutions"),
+        (resolutions, "[32,32]", r"a=\[32, 32\] must list resolutions, for example a=\[\[32,32\],\[64,64\]\]"),
+        (resolutions, "[[32,0]]", r"a=\[\[32, 0\]\] must list resolutions"),
+        (resolutions, "[[]]", r"a=\[\[\]\] must list resolutions"),
+        (counts, "5", r"a=5 must give a value for each split, for example a.train=\.\.\."),
+        (counts, "{train: -1}", "a.train=-1 must be a whole number from 0 on"),
+    ],
+)
+def test_what_does_not_fit_is_named(read, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(parsed([f"a={text}"]), "a")
+
+
+def test_a_spec_is_of_the_kind_that_was_asked_for() -> None:
+    config = composed("train", ["experiment=allen_cahn/fno", "scale=allen_cahn_cpu", "optimizer.lr=0.25"])
+    assert spec_of(config, "optimizer", AdamW).lr == 0.25
+    assert isinstance(spec_of(config, "loss", Loss), Loss)
+    with pytest.raises(ValueError, match=r"optimizer=AdamW\(.*\) is no OperatorSpec"):
+        spec_of(config, "optimizer", OperatorSpec)
