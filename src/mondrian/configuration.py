@@ -20,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from mondrian.spec import Spec
 
 Setting = TypeVar("Setting")
+Readers = Mapping[str, Callable[[DictConfig, str], Any]]
 
 
 # From words to a configuration
@@ -111,6 +112,16 @@ def _keys(config: DictConfig, prefix: str = "") -> list[str]:
 
 
 # From a configuration to values
+
+
+def read_words(words: Sequence[str], readers: Readers) -> dict[str, Any]:
+    """Words `key=value` alone, each read as the kind that its key has.
+
+    >>> read_words(["points=[[32,32]]", "split=valid"], {"points": resolutions, "split": word, "horizon": whole})
+    {'points': ((32, 32),), 'split': 'valid'}
+    """
+    config = parsed(words)
+    return {key: readers[key](config, key) for key in map(str, config)}
 
 
 def whole(config: DictConfig, key: str, *, least: int = 1) -> int:

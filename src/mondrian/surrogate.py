@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -178,3 +179,16 @@ class _Scales(nn.Module):
 def _at_least_single(x: Tensor) -> Tensor:
     """Lower precisions cannot hold a field with an offset."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """All layers in evaluation mode, and then each as it was."""
+    training = [module for module in model.modules() if module.training]
+    if training:
+        model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

@@ -162,6 +162,7 @@ def folders(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "points=48x48 are not stored for split 'test' of .*; it has 32x32, 64x64",
         ),
         (["RUN", "horizon=two"], "horizon=two must be a whole number"),
+        (["RUN", "horizon=-1"], "horizon=-1 must be a whole number from 0 on"),
         (["RUN", "simulations=2.5"], "simulations=2.5 must be a whole number"),
         (["RUN", "simulations=true"], "simulations=True must be a whole number"),
         (["RUN", "simulations=0"], "simulations=0 must be a whole number from 1 on"),

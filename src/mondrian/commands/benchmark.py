@@ -20,15 +20,14 @@ transforms are not counted.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.benchmark import Candidate, Speed, measure_speeds
-from mondrian.configuration import flag, is_whole, parsed, whole, word
+from mondrian.configuration import Readers, flag, is_whole, read_words, whole, word
 from mondrian.device import chosen_device
 from mondrian.evaluation.tables import size
 from mondrian.files import json_text
@@ -95,9 +94,7 @@ def read(arguments: Sequence[str]) -> tuple[list[Candidate], Settings]:
     if not names:
         raise ValueError("no model is named; needed a recipe of `mondrian models`, or the folder of a run")
     candidates = (Candidate(name, tuple(overrides)) for name, overrides in names)
-    config = parsed(own)
-    settings = Settings(**{str(key): READERS[str(key)](config, str(key)) for key in config})
-    return list(dict.fromkeys(candidates)), settings
+    return list(dict.fromkeys(candidates)), Settings(**read_words(own, READERS))
 
 
 def table(found: Sequence[Speed]) -> str:
@@ -128,7 +125,7 @@ def _points(config: DictConfig, key: str) -> tuple[int, ...]:
     return numbers
 
 
-READERS: Mapping[str, Callable[[DictConfig, str], Any]] = {
+READERS: Readers = {
     "points": _points,
     "batch_size": whole,
     "memory": flag,

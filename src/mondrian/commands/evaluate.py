@@ -4,7 +4,7 @@
   mondrian evaluate runs/ac runs/ns                         several, one after the other
   mondrian evaluate runs/ac points=[[32,32],[64,64]]        some of the stored resolutions
   mondrian evaluate runs/ac split=valid simulations=64      another part, only its first 64 simulations
-  mondrian evaluate runs/ns horizon=40 batch_size=8         rollouts of 40 frames instead of 20
+  mondrian evaluate runs/ns horizon=40 batch_size=8         rollouts of 40 frames instead of 20 (0: none)
   mondrian evaluate runs/ac path=data/other                 another data set, or the same one moved elsewhere
   mondrian evaluate runs/ac/artefact path=data/other out=results
                                                             a model without its run
@@ -29,15 +29,12 @@ There errors are integrals over each domain, and `points` are the mean number of
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-from omegaconf import DictConfig
 
 from mondrian import artefact
-from mondrian.configuration import flag, parsed, resolutions, whole, word
+from mondrian.configuration import Readers, flag, read_words, resolutions, whole, word
 from mondrian.data.datasets import Window
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
@@ -65,10 +62,10 @@ class Settings:
     device: str | None = None
 
 
-READERS: Mapping[str, Callable[[DictConfig, str], Any]] = {
+READERS: Readers = {
     "points": resolutions,
     "split": word,
-    "horizon": whole,
+    "horizon": partial(whole, least=0),
     "simulations": whole,
     "batch_size": whole,
     "interface": flag,
@@ -146,8 +143,7 @@ def read(arguments: list[str]) -> tuple[list[Path], Settings]:
             folders.append(Path(argument))
         else:
             raise ValueError(f"no setting {key!r}; needed one of {', '.join(sorted(READERS))}")
-    config = parsed(words)
-    return folders, Settings(**{str(key): READERS[str(key)](config, str(key)) for key in config})
+    return folders, Settings(**read_words(words, READERS))
 
 
 def subject(folder: Path, settings: Settings) -> Subject:

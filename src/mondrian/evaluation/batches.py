@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from mondrian.data.datasets import Batch, WindowDataset, collate
 from mondrian.grid import Grid
-from mondrian.surrogate import ScaledModel, Surrogate
+from mondrian.surrogate import ScaledModel, Surrogate, evaluating
 
 
 def batches(
@@ -28,14 +28,8 @@ def batches(
 @contextmanager
 def at_rest(surrogate: ScaledModel) -> Iterator[None]:
     """Evaluation mode, no gradients; afterwards the surrogate is as it was."""
-    modes = {module: module.training for module in surrogate.modules()}
-    surrogate.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
+    with evaluating(surrogate), torch.inference_mode():
+        yield
 
 
 def placed(surrogate: Surrogate, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

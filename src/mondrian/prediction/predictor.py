@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, overload
 
 import numpy as np
@@ -16,7 +14,7 @@ from mondrian.grid import Grid
 from mondrian.models.answers import answer_on
 from mondrian.resampling import resample
 from mondrian.rollout import Advance, field_and_step, rollout
-from mondrian.surrogate import Surrogate
+from mondrian.surrogate import Surrogate, evaluating
 
 
 class Predictor:
@@ -194,19 +192,6 @@ def predict(
         for piece in pieces:
             z[piece] = as_numpy(predictor(as_tensor(batch[piece]), first=piece.start), z.dtype)
     return z[0] if single else z
-
-
-@contextmanager
-def evaluating(model: OperatorModel) -> Iterator[None]:
-    """The model's layers in evaluation mode, and then each as it was."""
-    training = [module for module in model.modules() if module.training]
-    if training:
-        model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
 
 
 def as_tensor(values: Shaped[np.ndarray, "..."]) -> Shaped[Tensor, "..."]:

@@ -33,8 +33,8 @@ from mondrian.extras import MissingLibrary, library
 from mondrian.files import write_atomically
 from mondrian.operators import Evaluation
 from mondrian.operators.ridge_operator import RidgeOperator
-from mondrian.prediction.predictor import Predictor, evaluating
-from mondrian.surrogate import Surrogate
+from mondrian.prediction.predictor import Predictor
+from mondrian.surrogate import Surrogate, evaluating
 
 NAME = "mondrian"  # of the description in the file
 MADE_WITH = 2  # samples that a program is made with: not one, which would be taken for a constant

@@ -18,10 +18,10 @@ from mondrian.grid import Grid
 from mondrian.parallel import Processes, SpreadModel, stream
 from mondrian.prediction.files import Prediction, check_files, opened, simulated
 from mondrian.prediction.inputs import HDF5, Samples
-from mondrian.prediction.predictor import Predictor, answer_dtype, as_numpy, as_tensor, evaluating
+from mondrian.prediction.predictor import Predictor, answer_dtype, as_numpy, as_tensor
 from mondrian.prediction.shared_files import Write, create_array, create_simulations, open_shared
 from mondrian.rollout import Advance, predictions
-from mondrian.surrogate import Surrogate
+from mondrian.surrogate import Surrogate, evaluating
 
 KINDS = (".npy", *HDF5)
 Slabs = Iterator[tuple[int, Float[Tensor, "batch channel *space"]]]  # the first row of points of each, and its values
