@@ -210,9 +210,9 @@ def test_an_interrupt_leaves_with_the_exit_code_of_a_signal(
 @pytest.mark.parametrize(
     "word, message",
     [
-        ("sede=3", r"Could not override 'sede'\. .*"),
+        ("sede=3", r"no setting 'sede'; did you mean seed\?"),
         ("seed=[", r"no viable alternative at input '\['"),
-        ("seed", r"Error parsing override 'seed' missing EQUAL at '<EOF>'"),
+        ("seed", r"'seed' is no setting; needed key=value"),
     ],
 )
 def test_a_mistyped_setting_is_one_line_too(word: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

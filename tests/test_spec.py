@@ -9,6 +9,7 @@ import pytest
 import mondrian
 from mondrian import (
     EndCorrected,
+    Gaze,
     GlobalAttention,
     Grid,
     Integral,
@@ -62,6 +63,7 @@ EXAMPLES = [
     NeighborhoodAttention(n_heads=1, spatial_heads=(3,), operator=Mixture(), radius=3, zero_far=True),
     LearnedPosition(degree=2, tile=(2, 3)),
     RelativeBias(hidden=9),
+    Gaze(sharpness=0.5),
     Rotary(base=10.0),
     TransformerSpec(
         in_channels=3,

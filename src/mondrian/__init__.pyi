@@ -17,6 +17,7 @@ from . import (
 )
 from .artefact import OperatorModel, from_pretrained
 from .attention import (
+    Gaze,
     GlobalAttention,
     LearnedPosition,
     NeighborhoodAttention,
@@ -72,6 +73,7 @@ __all__ = [
     "EndCorrected",
     "FewerPoints",
     "FieldSpec",
+    "Gaze",
     "GlobalAttention",
     "Grid",
     "Integral",

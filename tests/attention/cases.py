@@ -4,7 +4,7 @@ import torch
 
 from mondrian import GlobalAttention, NeighborhoodAttention, WindowedAttention
 from mondrian.attention.patterns import AttentionSpec
-from mondrian.attention.position import OffsetBias
+from mondrian.attention.position import OffsetNetwork
 from mondrian.decomposition import Lattice
 
 LATTICES = {
@@ -47,9 +47,9 @@ def functions(lattice: Lattice, features: int = 10) -> tuple[torch.Tensor, torch
     return tuple(torch.randn(2, 2, lattice.size, features, requires_grad=True) for _ in range(3))
 
 
-def bias(lattice: Lattice) -> OffsetBias:
+def bias(lattice: Lattice) -> OffsetNetwork:
     """A relative bias large enough to matter."""
-    network = OffsetBias(len(lattice.counts), 6, 2)
+    network = OffsetNetwork(len(lattice.counts), 6, 2)
     with torch.no_grad():
         network.second.weight *= 5
     return network

@@ -8,6 +8,7 @@ import torch
 
 from mondrian import (
     EndCorrected,
+    Gaze,
     GlobalAttention,
     Midpoint,
     Mixture,
@@ -115,7 +116,9 @@ def test_splitting_into_heads_loses_nothing(dim):
     ],
 )
 @pytest.mark.parametrize("lattice", [SQUARE, TORUS], ids=["square", "torus"])
-@pytest.mark.parametrize("positions", [(), (RelativeBias(),), (Rotary(),), (RelativeBias(hidden=5), Rotary(base=20.0))])
+@pytest.mark.parametrize(
+    "positions", [(), (RelativeBias(),), (Gaze(),), (Rotary(),), (RelativeBias(hidden=5), Rotary(base=20.0))]
+)
 def test_it_equals_its_plain_definition_with_gradients_to_every_parameter(spec, positions, lattice):
     built = layer(spec, positions=positions, lattice=lattice)
     cell = Cell.build((4, 4), Midpoint())

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mondrian import LearnedPosition, Midpoint, RelativeBias, Rotary
+from mondrian import Gaze, GlobalAttention, LearnedPosition, Midpoint, NeighborhoodAttention, RelativeBias, Rotary
 from mondrian.attention.position import rotate
 from mondrian.decomposition import Lattice
 from mondrian.quadrature import Cell
@@ -41,7 +41,7 @@ def test_a_tiled_position_repeats_over_the_lattice():
 def test_a_learned_position_refuses_other_numbers_of_subdomains_and_says_what_to_choose():
     built = LearnedPosition().build(5, (4, 6))
     other = Lattice((8, 6), (False, False))
-    with pytest.raises(ValueError, match=r"\(4, 6\) subdomains, but there are \(8, 6\).*RelativeBias, Rotary"):
+    with pytest.raises(ValueError, match=r"\(4, 6\) subdomains, but there are \(8, 6\).*RelativeBias, Gaze, Rotary"):
         built(torch.zeros(1, 48, 5, 4), Cell.build((2, 2), Midpoint()), other)
 
 
@@ -73,6 +73,40 @@ def test_on_a_torus_the_relative_bias_goes_the_shorter_way_round():
     bias = network(TORUS.offsets(), TORUS.reach).view(3, 4, 6, 4, 6)
     rolled = bias.roll((1, 2, 1, 2), dims=(1, 2, 3, 4))
     torch.testing.assert_close(rolled, bias)
+
+
+def test_a_gaze_is_a_parabola_round_the_place_that_each_head_looks_at():
+    bias = Gaze(sharpness=3.0).build(16, 10, 2)
+    table = bias(SQUARE.offsets(), SQUARE.reach)
+    places = [(-1, 0), (0, -1), (0, 1), (1, 0), (-1, -1), (-1, 1), (1, -1), (1, 1), (-1, 0), (0, -1)]
+    assert bias.place.tolist() == [list(map(float, place)) for place in places]
+    for head, place in enumerate(places):
+        expected = -3.0 * (SQUARE.offsets() - torch.tensor(place)).square().sum(dim=-1).double()
+        torch.testing.assert_close(table[head], expected)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_the_first_heads_look_along_each_axis_both_ways(dim):
+    places = Gaze().build(8, 2 * dim, dim).place
+    assert (places.abs().sum(dim=1) == 1).all()
+    assert len({tuple(place.tolist()) for place in places}) == 2 * dim
+
+
+@pytest.mark.parametrize("spec", [GlobalAttention(), NeighborhoodAttention(radius=1)], ids=["global", "neighbours"])
+def test_an_unblinking_head_copies_what_its_neighbour_has(spec):
+    torus = Lattice((4, 6), (True, True))
+    bias = Gaze(sharpness=200.0).build(8, 4, 2)
+    q, k, v = torch.randn(3, 2, 4, 24, 5)
+    seen = spec.attend(q, k, v, torus, bias, scale=0.1).view(2, 4, 4, 6, 5)
+    for head, place in enumerate(bias.place.long().tolist()):
+        neighbour = v.view(2, 4, 4, 6, 5)[:, head].roll([-step for step in place], dims=(1, 2))
+        torch.testing.assert_close(seen[:, head], neighbour)
+
+
+def test_a_gaze_refuses_a_sharpness_that_is_none():
+    for sharpness in (0.0, -1.0, torch.inf, torch.nan):
+        with pytest.raises(ValueError, match=r"sharpness=.* must be positive and finite"):
+            Gaze(sharpness=sharpness)
 
 
 def scores(lattice: Lattice, rotary: Rotary, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:

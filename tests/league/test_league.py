@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -218,7 +219,9 @@ def test_a_training_that_another_process_is_at_is_waited_for(tmp_path: Path) -> 
 
 def test_an_interrupt_that_reaches_the_league_alone_ends_its_trainings_too(tmp_path: Path) -> None:
     words = [*WORDS, f"folder={tmp_path}", "entrants=[fno]", "samples=100000", "minutes=null", "jobs=1"]
-    league = subprocess.Popen([sys.executable, "-m", "mondrian.cli", "league", *words], start_new_session=True)
+    hearing = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # in the background of a script it would not
+    command = [sys.executable, "-m", "mondrian.cli", "league", *words]
+    league = subprocess.Popen(command, start_new_session=True, preexec_fn=hearing)
     until = time.monotonic() + 120
     (run,) = (job.folder for job in Plan(read(words), {"fno": 50.0}).known_jobs())
     history = run / "history.csv"

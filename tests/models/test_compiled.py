@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mondrian import LearnedPosition, Midpoint, Mixture, RelativeBias, Rotary
+from mondrian import Gaze, LearnedPosition, Midpoint, Mixture, RelativeBias, Rotary
 from mondrian.operators import Evaluation
 from mondrian.quadrature import Cell
 from tests.models.cases import small
@@ -21,6 +21,7 @@ POSITIONS = (LearnedPosition(degree=2), RelativeBias(), Rotary())
         ("swin", 2, {"stagger": True, "periodic": True}),
         ("swin", 2, {}),  # on a box, where shifted windows need a mask
         ("nbr", 3, {"stagger": True}),
+        ("vit", 2, {"stagger": True, "positions": (Gaze(),)}),
         ("nbr", 2, {"zero_far": True}),
         ("unet", 2, {"stagger": True}),
     ],
@@ -28,7 +29,7 @@ POSITIONS = (LearnedPosition(degree=2), RelativeBias(), Rotary())
 def test_it_compiles_as_one_graph_for_values_and_gradients(kind, points, settings):
     torch.compiler.reset()
     blocks = 1 if kind == "unet" else 2  # of a stage, of which a U-Net has three
-    model = small(kind, positions=POSITIONS, n_layers=blocks, **settings)
+    model = small(kind, n_layers=blocks, **{"positions": POSITIONS} | settings)
     x = torch.randn(2, 2, 4 * points, 6 * points, requires_grad=True)
     expected = model(x)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")(x)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mondrian import Grid, LearnedPosition, RelativeBias, Rotary
+from mondrian import Gaze, Grid, LearnedPosition, RelativeBias, Rotary
 from mondrian.models import TransformerOperator
 from tests.models.cases import small
 
@@ -19,8 +19,14 @@ def sized(kind: str, **more) -> TransformerOperator:
 @pytest.mark.parametrize("points", [3, 2.5], ids=["divided", "resampled"])
 @pytest.mark.parametrize(
     ("kind", "positions"),
-    [("vit", ()), ("nbr", (RelativeBias(),)), ("nbr", ()), ("swin", (LearnedPosition(tile=(2, 2)), RelativeBias()))],
-    ids=["vit", "nbr with bias", "nbr", "swin"],
+    [
+        ("vit", ()),
+        ("nbr", (RelativeBias(),)),
+        ("nbr", ()),
+        ("nbr", (Gaze(),)),
+        ("swin", (LearnedPosition(tile=(2, 2)), RelativeBias())),
+    ],
+    ids=["vit", "nbr with bias", "nbr", "nbr with gaze", "swin"],
 )
 def test_a_torus_twice_as_long_with_the_same_field_twice_gives_the_same_answer_twice(kind, positions, points, stagger):
     """Each subdomain sees what it saw: the mean over all of them twice, or the same neighbours."""
@@ -31,7 +37,7 @@ def test_a_torus_twice_as_long_with_the_same_field_twice_gives_the_same_answer_t
     torch.testing.assert_close(model(x.repeat(1, 1, 2, 1), long), y.repeat(1, 1, 2, 1), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("position", [RelativeBias(), Rotary()], ids=["bias", "rotary"])
+@pytest.mark.parametrize("position", [RelativeBias(), Gaze(), Rotary()], ids=["bias", "gaze", "rotary"])
 def test_neighbours_on_a_longer_box_have_the_offsets_they_had(position):
     """Far from the new end a neighbourhood is the one that was learned: two blocks of radius 1 reach two cells."""
     model = sized("nbr", positions=(position,))
@@ -53,7 +59,7 @@ def test_rotary_on_a_ring_knows_its_length_and_says_what_to_choose():
 def test_a_learned_position_says_what_to_choose():
     model = sized("vit")
     with pytest.raises(
-        ValueError, match=r"each of \(4, 6\) subdomains, but there are \(8, 6\);.*choose RelativeBias, Rotary"
+        ValueError, match=r"each of \(4, 6\) subdomains, but there are \(8, 6\);.*choose RelativeBias, Gaze, Rotary"
     ):
         model(torch.randn(1, 2, 16, 12), Grid((2.0, 1.5)))
 

@@ -8,6 +8,7 @@ import torch
 
 from mondrian import (
     EndCorrected,
+    Gaze,
     GlobalAttention,
     Grid,
     LearnedPosition,
@@ -246,7 +247,7 @@ def test_the_same_seed_gives_the_same_model_and_output(kind):
 
 @every_kind
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("positions", [(LearnedPosition(degree=1),), (RelativeBias(), Rotary())])
+@pytest.mark.parametrize("positions", [(LearnedPosition(degree=1),), (RelativeBias(), Rotary()), (Gaze(),)])
 def test_it_runs_in_lower_precision(kind, dtype, positions):
     model = small(kind, positions=positions)
     x = torch.randn(1, 2, 8, 12)

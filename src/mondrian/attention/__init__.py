@@ -7,11 +7,12 @@ from mondrian.attention.patterns import (
     NeighborhoodAttention,
     WindowedAttention,
 )
-from mondrian.attention.position import LearnedPosition, Position, RelativeBias, Rotary
+from mondrian.attention.position import Gaze, LearnedPosition, Position, RelativeBias, Rotary
 
 __all__ = [
     "AttentionSpec",
     "FunctionAttention",
+    "Gaze",
     "GlobalAttention",
     "LearnedPosition",
     "NeighborhoodAttention",

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.attention.patterns import AttentionSpec
-from mondrian.attention.position import Position, RelativeBias, Rotary, rotate
+from mondrian.attention.position import OffsetPosition, Position, Rotary, rotate
 from mondrian.decomposition import Lattice
 from mondrian.operators.base import OperatorSpec
 from mondrian.quadrature import Cell
@@ -47,10 +47,10 @@ class FunctionAttention(nn.Module):
         self.project = chosen.build(channels, 3 * channels, dim=dim, bias=False)
         self.out = chosen.build(channels, channels, dim=dim)
         heads = spec.n_heads * math.prod(self.parts)
-        biases = [p.build(channels, heads, dim) for p in positions if isinstance(p, RelativeBias)]
+        biases = [p.build(channels, heads, dim) for p in positions if isinstance(p, OffsetPosition)]
         rotations = [p for p in positions if isinstance(p, Rotary)]
         if len(biases) > 1 or len(rotations) > 1:
-            raise ValueError(f"positions={positions} holds an encoding twice")
+            raise ValueError(f"positions={positions} holds two biases or two rotations; needed at most one of each")
         self.bias = biases[0] if biases else None
         self.rotary = rotations[0] if rotations else None
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Float64, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -64,7 +65,7 @@ class PositionFunctions(nn.Module):
         if not self.spec.tile and lattice.counts != self.counts:
             raise ValueError(
                 f"LearnedPosition has a function for each of {self.counts} subdomains, but there are {lattice.counts}; "
-                "for other numbers choose RelativeBias, Rotary, or LearnedPosition(tile=...)"
+                "for other numbers choose RelativeBias, Gaze, Rotary, or LearnedPosition(tile=...)"
             )
         functions = self.table @ cell.basis(self.spec.degree + 1).mT
         if isinstance(lattice, Lattice) and lattice.counts == self.counts:
@@ -77,26 +78,15 @@ class PositionFunctions(nn.Module):
 
 
 @dataclass(frozen=True)
-class RelativeBias(Position):
-    r"""A learned function of the offset between two subdomains, added to their score: $S_{ij} + \beta(i - j)$.
-
-    $\beta$ is a network of the offset in subdomains, on a logarithmic scale, so that it is defined for every number of
-    subdomains. `hidden=0` takes the model's width.
-    """
-
-    hidden: int = 0
+class OffsetPosition(Position):
+    r"""Base of the encodings that add a function of offsets to the scores: $S_{ij} + \beta(j - i)$."""
 
     def build(self, channels: int, n_heads: int, dim: int) -> OffsetBias:
-        return OffsetBias(dim, self.hidden or channels, n_heads)
+        raise NotImplementedError
 
 
 class OffsetBias(nn.Module):
-    """The network of `RelativeBias`, one output a head."""
-
-    def __init__(self, dim: int, hidden: int, n_heads: int) -> None:
-        super().__init__()
-        self.first = nn.Linear(dim, hidden)
-        self.second = nn.Linear(hidden, n_heads, bias=False)
+    """A function of offsets in subdomains, which need not be whole numbers; one value a head."""
 
     def forward(
         self, offsets: Int[Tensor, "row column axis"], reach: tuple[int, ...]
@@ -104,12 +94,73 @@ class OffsetBias(nn.Module):
         """The bias for a table of offsets of at most `reach`, evaluated once for each different offset."""
         axes = [torch.arange(-n, n + 1, device=offsets.device) for n in reach]
         different = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(reach))
-        different = different.to(self.first.weight.dtype)
-        table = self.second(F.gelu(self.first(different.sign() * torch.log2(1 + different.abs()) / 3)))
         index = torch.zeros_like(offsets[..., 0])
         for axis, n in enumerate(reach):
             index = index * (2 * n + 1) + offsets[..., axis] + n
-        return table[index].permute(2, 0, 1)
+        return self.at(different)[index].permute(2, 0, 1)
+
+    def at(self, offsets: Shaped[Tensor, "*place axis"]) -> Float[Tensor, "*place head"]:
+        """The values at some offsets."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RelativeBias(OffsetPosition):
+    r"""A learned function $\beta$ of the offset: a network, on a logarithmic scale.
+
+    It is defined for every number of subdomains. `hidden=0` takes the model's width.
+    """
+
+    hidden: int = 0
+
+    def build(self, channels: int, n_heads: int, dim: int) -> OffsetNetwork:
+        return OffsetNetwork(dim, self.hidden or channels, n_heads)
+
+
+class OffsetNetwork(OffsetBias):
+    """The network of `RelativeBias`, one output a head."""
+
+    def __init__(self, dim: int, hidden: int, n_heads: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(dim, hidden)
+        self.second = nn.Linear(hidden, n_heads, bias=False)
+
+    def at(self, offsets: Shaped[Tensor, "*place axis"]) -> Float[Tensor, "*place head"]:
+        way = offsets.to(self.first.weight.dtype)
+        return self.second(F.gelu(self.first(way.sign() * torch.log2(1 + way.abs()) / 3)))
+
+
+@dataclass(frozen=True)
+class Gaze(OffsetPosition):
+    r"""Each head begins by looking at one neighbour: $\beta(d) = -s\,|d - c|^2$, place $c$ and sharpness $s$ learned.
+
+    Otherwise attention would have to find out first which subdomains lie next to each other. The heads begin with the
+    neighbours along the axes, then come those across corners, then the first again; $s$ begins with `sharpness`.
+    """
+
+    sharpness: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.sharpness < math.inf:
+            raise ValueError(f"sharpness={self.sharpness} must be positive and finite")
+
+    def build(self, channels: int, n_heads: int, dim: int) -> GazeBias:
+        return GazeBias(self.sharpness, n_heads, dim)
+
+
+class GazeBias(OffsetBias):
+    """The places and sharpnesses of `Gaze`, one of each a head."""
+
+    def __init__(self, sharpness: float, n_heads: int, dim: int) -> None:
+        super().__init__()
+        near = sorted(filter(any, product((-1, 0, 1), repeat=dim)), key=lambda offset: sum(map(abs, offset)))
+        self.place = nn.Parameter(torch.tensor([near[head % len(near)] for head in range(n_heads)]) * 1.0)
+        self.log_sharpness = nn.Parameter(torch.full((n_heads,), math.log(sharpness)))
+
+    def at(self, offsets: Shaped[Tensor, "*place axis"]) -> Float[Tensor, "*place head"]:
+        way = offsets.to(self.place.dtype)
+        return -self.log_sharpness.exp() * (way[..., None, :] - self.place).square().sum(dim=-1)
 
 
 @dataclass(frozen=True)

@@ -94,13 +94,5 @@ class CentreAttention(AttentionSpec):
             raise ValueError(f"CentreAttention got {lattice}; needed the arrangement of a PointOperator's cells")
         shown = torch.zeros((), dtype=q.dtype, device=q.device)
         if isinstance(bias, OffsetBias):
-            shown = bias_between(bias, lattice.ways()).to(q.dtype)
+            shown = bias.at(lattice.ways()).permute(0, 3, 1, 2).to(q.dtype)
         return torch.where(self.seen(lattice)[:, None], shown, -torch.inf)
-
-
-def bias_between(
-    bias: OffsetBias, ways: Float[Tensor, "sample row column axis"]
-) -> Float[Tensor, "sample head row column"]:
-    """The bias of `RelativeBias` for offsets that need not be whole numbers of cells."""
-    scaled = ways.sign() * torch.log2(1 + ways.abs()) / 3
-    return bias.second(F.gelu(bias.first(scaled.to(bias.first.weight.dtype)))).permute(0, 3, 1, 2)
