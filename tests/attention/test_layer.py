@@ -153,7 +153,7 @@ def test_attention_costs_no_position_when_cells_are_relabelled():
     [
         (lambda: layer(GlobalAttention(n_heads=3)), "n_heads=3 does not divide hidden_channels=8"),
         (lambda: layer(GlobalAttention(spatial_heads=(2,))), r"spatial_heads=\(2,\) needs 2 entries"),
-        (lambda: layer(positions=(Rotary(), Rotary())), "holds an encoding twice"),
+        (lambda: layer(positions=(Rotary(), Rotary())), "holds two biases or two rotations"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(make, message):
