@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 import torch
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from mondrian.league.results import Score
 from mondrian.league.settings import read
-from mondrian.league.speeds import clock_of, step_seconds
+from mondrian.league.speeds import clock_of, in_step, step_seconds, yardsticks
 from mondrian.statistics import Summary
 from mondrian.training.settings import configure
 
@@ -57,6 +57,21 @@ def test_speeds_are_medians_of_the_second_step_of_each_turn() -> None:
     assert "".join(order) == "aabbaabbaabb"
 
 
+def test_speeds_that_are_measured_later_are_brought_to_the_hour_of_the_first() -> None:
+    known = {"fno": 100.0, "ffno": 40.0, "gt": 10.0}
+    later = {"fno": 50.0, "ffno": 16.0, "gt": 5.0, "vit_mo": 8.0}  # half as fast, and one of them was unlucky
+    assert in_step(later, known) == known | {"vit_mo": 16.0}
+    assert in_step(later, {}) == later
+
+
+def test_yardsticks_are_slow_fast_and_between() -> None:
+    league = read(["allen_cahn"])
+    known = {"wide": 5.0, "fno": 100.0, "vit_mo": 8.0, "ffno": 40.0, "gt": 10.0}
+    assert [entrant.name for entrant in yardsticks(league, known)] == ["wide", "gt", "fno"]
+    assert [entrant.name for entrant in yardsticks(league, {"gt": 1.0})] == ["gt"]
+    assert yardsticks(league, {}) == []
+
+
 def test_on_one_thread_it_is_the_processors_time_that_counts() -> None:
     assert clock_of(1) is (time.perf_counter if torch.cuda.is_available() else time.process_time)
     assert clock_of(2) is time.perf_counter
@@ -71,7 +86,7 @@ def test_measuring_leaves_the_threads_as_they_were() -> None:
 def test_a_score_of_several_seeds_has_mean_and_deviation() -> None:
     score = Score.of([Summary(mean, mean - 0.005, mean + 0.004, 8) for mean in (0.01, 0.02, 0.03)])
     assert (score.mean, score.deviation, score.seeds) == (pytest.approx(0.02), pytest.approx(0.01), 3)
-    assert (score.low, score.high) == (0.005, 0.014)  # of the first
+    assert (score.first_low, score.first_high) == (0.005, 0.014)  # of the first
     assert str(score) == "0.0200 ± 0.0100"
     assert str(Score.of([Summary(12.345, 1.0, 20.0, 3)])) == "12.3"
 
@@ -83,6 +98,21 @@ def test_a_seed_that_did_not_stay_finite_shows_and_stops_nothing(bad: float) -> 
 
 
 @pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])
+@pytest.mark.parametrize("part", ["main", "ablation"])
+def test_everyone_trains_in_the_same_way(problem: str, part: str) -> None:
+    league = read([problem, f"part={part}"])
+    configs = [configure(league.words(entrant)) for entrant in league.entrants]
+    assert len({_training(config) for config in configs}) == 1
+
+
+def _training(config: DictConfig) -> str:
+    """All that a league lets nobody have to themselves."""
+    common = {key: config[key] for key in ("data", "loss", "normalise", "augment", "unroll", "noise", "batch_size")}
+    optimizer = {key: value for key, value in config.optimizer.items() if key not in ("lr", "warmup")}
+    return f"{common} {optimizer}"
+
+
+@pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])
 def test_under_one_attention_the_operators_differ_in_nothing_else(problem: str) -> None:
     league = read([problem, "part=ablation"])
     settings: dict[str, set[str]] = {}
@@ -91,7 +121,5 @@ def test_under_one_attention_the_operators_differ_in_nothing_else(problem: str) 
         model = OmegaConf.to_container(config.model, resolve=True)
         assert isinstance(model, dict)
         kept = {key: model[key] for key in sorted(model) if "operator" not in str(key) and key != "hidden_channels"}
-        rest = {key: config[key] for key in ("loss", "normalise", "augment", "unroll", "noise", "batch_size")}
-        optimizer = {key: value for key, value in config.optimizer.items() if key != "lr"}
-        settings.setdefault(entrant.name.partition("_")[0], set()).add(f"{kept} {rest} {optimizer}")
+        settings.setdefault(entrant.name.partition("_")[0], set()).add(f"{kept} {_training(config)}")
     assert {family: len(found) for family, found in settings.items()} == {"vit": 1, "swin": 1}, settings

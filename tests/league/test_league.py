@@ -59,7 +59,7 @@ def test_the_table_has_both_budgets_and_the_seeds(folder: Path) -> None:
     rows = {(row["budget"], row["name"]): row for row in results["rows"]}
     assert set(rows) == {(b, n) for b in ("samples", "time") for n in ("fno", "vit_sepmo_staggered")}
     assert sorted(row["seeds"] for row in results["rows"]) == [1, 1, 1, 2]
-    speeds = json.loads((folder / "main" / "speeds.json").read_text())
+    speeds = json.loads((folder / "speeds.json").read_text())
     for (budget, name), row in rows.items():
         seen = 32 if budget == "samples" else 60 * 0.02 * speeds[name]
         assert row["samples"] == pytest.approx(seen, abs=2)  # batches of four
@@ -193,7 +193,7 @@ def test_on_a_terminal_the_progress_shows_who_is_how_far(tmp_path: Path, monkeyp
 
 
 def test_what_is_done_is_not_done_again(folder: Path) -> None:
-    files = [*folder.glob("main/*/*/outcome.json"), folder / "main" / "speeds.json"]
+    files = [*folder.glob("main/*/*/outcome.json"), folder / "speeds.json"]
     before = {file: file.stat().st_mtime_ns for file in files}
     assert main(["league", *WORDS, f"folder={folder}"]) == 0
     assert {file: file.stat().st_mtime_ns for file in files} == before

@@ -19,9 +19,12 @@ SPEEDS = {"fno": 80.0, "ffno": 40.0, "vit_mo": 20.0}
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    words = ["allen_cahn", f"folder={tmp_path}", "parts.main=[fno,ffno,vit_mo]", "rates=[1e-3,3e-3]", "seeds=2"]
-    league = read([*words, "best=1", "samples=1600", "minutes=2", "tuning_samples=160"])
-    return Plan(league, SPEEDS)
+    return planned(tmp_path, "rates=[1e-3,3e-3]", "wider=0", "finalists=1")
+
+
+def planned(folder: Path, *words: str) -> Plan:
+    common = ["allen_cahn", f"folder={folder}", "parts.main=[fno,ffno,vit_mo]", "seeds=2", "best=1"]
+    return Plan(read([*common, "samples=1600", "minutes=2", "tuning_samples=160", *words]), SPEEDS)
 
 
 def end(job: Job, loss: float | None) -> None:
@@ -43,6 +46,57 @@ def test_the_learning_rate_with_the_least_validation_loss_is_taken_and_a_diverge
         for job, loss in zip(plan.tuning(entrant), losses, strict=True):
             end(job, loss)
     assert [plan.rate(entrant) for entrant in (fno, ffno, vit)] == [3e-3, 1e-3, 1e-3]
+
+
+def test_the_list_of_learning_rates_grows_at_the_end_where_the_best_is(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "rates=[2e-3,6e-3,1.8e-2]", "wider=2", "finalists=1")
+    fno, ffno, vit = plan.league.entrants
+
+    def tried(entrant: Entrant) -> list[float]:
+        return [job.rate for job in plan.tuning(entrant)]
+
+    for entrant, losses in {fno: (0.2, 0.1, 0.3), ffno: (0.3, 0.2, 0.1), vit: (0.1, 0.2, None)}.items():
+        for job, loss in zip(plan.tuning(entrant), losses, strict=True):
+            end(job, loss)
+    assert tried(fno) == [2e-3, 6e-3, 1.8e-2]
+    assert tried(ffno) == [2e-3, 6e-3, 1.8e-2, 5.4e-2]
+    assert tried(vit) == [6.7e-4, 2e-3, 6e-3, 1.8e-2]
+    assert plan.rate(ffno) is None  # while that one is tried
+    end(plan.tuning(ffno)[-1], 0.5)
+    assert (plan.rate(ffno), tried(ffno)) == (1.8e-2, [2e-3, 6e-3, 1.8e-2, 5.4e-2])
+    for loss in (0.05, 0.02):
+        end(plan.tuning(vit)[0], loss)
+    assert tried(vit) == [2.2e-4, 6.7e-4, 2e-3, 6e-3, 1.8e-2]  # twice, and no further
+    assert plan.rate(vit) == 2.2e-4
+
+
+def test_the_best_learning_rates_train_for_the_first_budget_and_the_best_of_them_for_the_second(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "rates=[1e-3,2e-3,3e-3]", "wider=0", "finalists=2")
+    fno, ffno, vit = plan.league.entrants
+    for entrant, losses in {fno: (0.2, 0.1, 0.3), ffno: (0.3, None, None), vit: (None, None, None)}.items():
+        for job, loss in zip(plan.tuning(entrant), losses, strict=True):
+            end(job, loss)
+    of_fno = [found[1:] for found in waiting(plan) if found[0] == "fno"]
+    assert of_fno == [(SAMPLES, 2e-3, 0), (SAMPLES, 1e-3, 0)]
+    assert (plan.rate(fno), plan.trainings(fno)) == (None, {})
+    assert (plan.rate(ffno), plan.rate(vit)) == (1e-3, 1e-3)  # nobody else is finite
+    for job, loss in zip(plan.finalists(fno), (0.09, 0.08), strict=True):
+        end(job, loss)
+    assert plan.rate(fno) == 1e-3
+    assert {budget: job.rate for budget, job in plan.trainings(fno).items()} == {SAMPLES: 1e-3, TIME: 1e-3}
+    assert ("fno", TIME, 1e-3, 0) in waiting(plan)
+    ended = [job for job in plan.everything() if job.outcome is not None and job.entrant == fno]
+    assert len(ended) == len(set(ended)) == 3 + 2  # trials, and finalists
+
+
+def test_finalists_count_in_what_is_left(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "rates=[1e-3,2e-3,3e-3]", "wider=0", "finalists=2", "entrants=[fno]")
+    (fno,) = plan.league.entrants
+    assert plan.seconds_left() == pytest.approx(3 * 160 / 80 + 2 * 1600 / 80 + 120)
+    for job in plan.tuning(fno):
+        end(job, job.rate)
+    end(plan.finalists(fno)[0], 0.1)
+    assert plan.seconds_left() == pytest.approx(1600 / 80 + 120)
 
 
 def test_each_entrant_goes_on_as_soon_as_its_own_rate_is_known(plan: Plan) -> None:
@@ -175,6 +229,14 @@ def test_a_folder_keeps_its_settings_but_takes_more_entrants_and_seeds(tmp_path:
             agree(read([*words, changed]))
     with pytest.raises(ValueError, match=r"vit_mo: \['seed=1'\] where there was \[\]"):
         agree(read(["allen_cahn", f"folder={tmp_path}", "parts.main=[vit_mo]", "words=['seed=1']"]))
+
+
+def test_an_entrant_is_the_same_in_all_parts_of_a_folder(tmp_path: Path) -> None:
+    words = ["allen_cahn", f"folder={tmp_path}"]
+    agree(read([*words, "parts.main=[vit_mo]"]))
+    agree(read([*words, "part=ablation"]))  # other budgets, the same models
+    with pytest.raises(ValueError, match=r"vit_mo: .*channels=8'\] where there was .*channels=32', .* in "):
+        agree(read([*words, "part=reasons", "parts.reasons=[vit_mo]", "widths.vit_mo=['model.hidden_channels=8']"]))
 
 
 def test_seeds_of_entrants_who_are_not_asked_for_are_neither_trained_nor_waited_for(plan: Plan) -> None:

@@ -11,23 +11,26 @@ from mondrian.files import write_json
 from mondrian.league.settings import League
 
 FILE = "league.json"
+COMMON, ENTRANTS = "common", "entrants"  # what is in it
 
 
 def agree(league: League) -> None:
-    """Write down the settings of a part, or refuse others than are there; the number of seeds may grow."""
-    file = league.runs / FILE
+    """Write down the settings of a part, or refuse others than are there; the number of seeds may grow.
+
+    An entrant is the same model in all parts, which share its speed.
+    """
+    own = league.runs / FILE
     wanted = _settings(league)
-    former: dict[str, Any] = {"common": {}, "entrants": {}}
-    if file.exists():
-        former = json.loads(file.read_text())
-    for group, settings in wanted.items():
-        for key, value in settings.items():
-            known = former[group].get(key, value)
-            if known != value:
-                raise ValueError(
-                    f"{key}: {_difference(known, value)} in {file}; needed the same settings, or another folder=..."
-                )
-    write_json(file, former | {group: former[group] | wanted[group] for group in wanted})
+    stored = {file: json.loads(file.read_text()) for file in sorted(league.folder.glob(f"*/{FILE}"))}
+    for file, former in stored.items():
+        for group, settings in wanted.items():
+            for key, value in settings.items():
+                known = former[group].get(key, value)
+                if known != value and (file == own or group == ENTRANTS):
+                    difference = _difference(known, value)
+                    raise ValueError(f"{key}: {difference} in {file}; needed the same settings, or another folder=...")
+    former = stored.get(own, {COMMON: {}, ENTRANTS: {}})
+    write_json(own, former | {group: former[group] | wanted[group] for group in wanted})
 
 
 def _settings(league: League) -> dict[str, dict[str, Any]]:
@@ -40,6 +43,8 @@ def _settings(league: League) -> dict[str, dict[str, Any]]:
         "threads": league.threads,
         "warmup": league.warmup,
         "rates": list(budgets.rates),
+        "wider": budgets.wider,
+        "finalists": budgets.finalists,
         "tuning_samples": budgets.tuning_samples,
         "samples": budgets.samples,
         "minutes": budgets.minutes,
@@ -48,7 +53,7 @@ def _settings(league: League) -> dict[str, dict[str, Any]]:
         entrant.name: [word for word in league.words(entrant) if not word.startswith("data.path=")]
         for entrant in league.everyone
     }
-    return {"common": common, "entrants": entrants}
+    return {COMMON: common, ENTRANTS: entrants}
 
 
 def _difference(known: Any, wanted: Any) -> str:

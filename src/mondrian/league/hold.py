@@ -10,6 +10,7 @@ from mondrian.data.manifest import Manifest
 from mondrian.data.problems import Problem
 from mondrian.league import runner
 from mondrian.league.agreement import agree
+from mondrian.league.outcome import FILE as OUTCOME
 from mondrian.league.plan import Plan
 from mondrian.league.publish import publish
 from mondrian.league.settings import League
@@ -20,12 +21,11 @@ from mondrian.training.settings import configure, splits_of
 
 def hold(league: League, *, progress: bool = False) -> list[Path]:
     """Train what is missing, and write tables and figures of all that is there; returns the files."""
-    known = known_speeds(league)
-    if not league.at_once and not known:
+    if not league.at_once and not any(league.runs.glob(f"*/*/{OUTCOME}")):
         raise ValueError(f"{league.runs} holds no trainings to show; without jobs=0 they are made")
     agree(league)
     if not league.at_once:
-        return publish(Plan(league, known))
+        return publish(Plan(league, known_speeds(league)))
     if progress:
         print(f"{league.part} league of {league.problem}, {len(league.entrants)} entrants, in {league.folder}")
     make_data(league, progress=progress)
@@ -66,7 +66,8 @@ def announcement(planned: Plan) -> str:
         lines.append(f"  the same time:    {budgets.minutes:g} minutes each, on {league.cores}")
     rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
     trials = f", by {budgets.tuning_samples:,} samples with each" if len(budgets.rates) > 1 else ""
-    lines.append(f"  learning rates:   {rates}{trials}")
+    finals = f"; the best {budgets.finalists} then have all samples" if planned.most_finalists > 1 else ""
+    lines.append(f"  learning rates:   {rates}{trials}{finals}")
     minutes = planned.seconds_left() / 60 / league.at_once
     took = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.0f} minutes"
     lines.append(

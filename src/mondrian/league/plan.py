@@ -1,13 +1,15 @@
 """Which trainings a league needs, in which order, and which of them can begin now.
 
-Each entrant first tries every learning rate on a few samples, then trains for each budget with the best of them by
-validation loss. When everyone has, the best by validation loss train again with other seeds, for the last budget.
+Each entrant first tries every learning rate on a few samples; where the best is at an end of the list, the list grows
+there. The best of them by validation loss, the finalists, train for the first budget, and the best of those has the
+learning rate for the second. When everyone has ended, the best entrants train again with other seeds, for the last
+budget.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -60,17 +62,38 @@ class Plan:
     def tuning(self, entrant: Entrant) -> list[Job]:
         """A short training with each learning rate, where there is more than one."""
         rates = self.league.budgets.rates
-        steps = self.league.steps(self.league.budgets.tuning_samples)
-        return [self._job(entrant, TUNING, rate, 0, steps) for rate in rates] if len(rates) > 1 else []
+        if len(rates) < 2:
+            return []
+        trials = [self._trial(entrant, rate) for rate in sorted(rates)]
+        for _ in range(self.league.budgets.wider):
+            if any(job.outcome is None for job in trials):
+                break
+            first, second, last_but_one, last = (job.rate for job in (*trials[:2], *trials[-2:]))
+            if (best := _best(trials)) is trials[0]:
+                trials.insert(0, self._trial(entrant, _beyond(second, first)))
+            elif best is trials[-1]:
+                trials.append(self._trial(entrant, _beyond(last_but_one, last)))
+        return trials
+
+    def finalists(self, entrant: Entrant) -> list[Job]:
+        """Trainings for the first budget with the learning rates that did best; none while these are looked for."""
+        rates = list(self.league.budgets.rates)
+        if trials := self.tuning(entrant):
+            if any(job.outcome is None for job in trials):
+                return []
+            ranked = sorted(trials, key=_rank)
+            rates = [job.rate for job in ranked if math.isfinite(job.loss)] or [ranked[0].rate]
+        steps = self.league.steps(self.league.budgets.samples)
+        return [self._job(entrant, SAMPLES, rate, 0, steps) for rate in rates[: self.league.budgets.finalists]]
 
     def rate(self, entrant: Entrant) -> float | None:
         """The learning rate that did best; None while it is being looked for. The smallest if all diverged."""
-        trials = self.tuning(entrant)
-        if not trials:
-            return self.league.budgets.rates[0]
-        if any(job.outcome is None for job in trials):
+        finalists = self.finalists(entrant)
+        if len(finalists) == 1:
+            return finalists[0].rate
+        if not finalists or any(job.outcome is None for job in finalists):
             return None
-        return min(trials, key=lambda job: (job.loss, job.rate)).rate
+        return _best(finalists).rate
 
     def trainings(self, entrant: Entrant, seed: int = 0) -> dict[str, Job]:
         """A training for each budget, once the learning rate is known."""
@@ -94,6 +117,11 @@ class Plan:
         """The budget by which the best are chosen."""
         return SAMPLES if self.league.budgets.minutes is None else TIME
 
+    @property
+    def most_finalists(self) -> int:
+        """Learning rates that train for the first budget."""
+        return min(self.league.budgets.finalists, len(self.league.budgets.rates))
+
     def best(self) -> tuple[Entrant, ...]:
         """The entrants that train with several seeds; nobody while some of the league are still at it."""
         if self.league.budgets.seeds < 2:
@@ -113,11 +141,11 @@ class Plan:
         """The trainings that can be named by now: those that have ended, run, or could begin."""
         for entrant in self.league.entrants:
             yield from self.tuning(entrant)
-        for budget in (SAMPLES, TIME):
-            for entrant in self.league.entrants:
-                job = self.trainings(entrant).get(budget)
-                if job is not None:
-                    yield job
+        for entrant in self.league.entrants:
+            yield from self.finalists(entrant)
+        for entrant in self.league.entrants:
+            if (job := self.trainings(entrant).get(TIME)) is not None:
+                yield job
         yield from (job for job in self.more_seeds() if job.entrant in self.league.entrants)
 
     def more_seeds(self) -> list[Job]:
@@ -128,11 +156,12 @@ class Plan:
     def everything(self) -> list[Job]:
         """Every training of the part that may be there, whoever was asked for in this call."""
         jobs = [job for entrant in self.league.everyone for job in self.tuning(entrant)]
+        jobs += [job for entrant in self.league.everyone for job in self.finalists(entrant)]
         for entrant in self.league.everyone:
             if entrant.name in self.speeds:
                 seeds = range(self.league.budgets.seeds)
                 jobs += [job for seed in seeds for job in self.trainings(entrant, seed).values()]
-        return jobs
+        return list(dict.fromkeys(jobs))
 
     def seconds(self, job: Job) -> float:
         """How long a training takes on a free core, without validation and evaluation."""
@@ -145,10 +174,12 @@ class Plan:
             speed = self.speeds[entrant.name]
             open_trials = sum(job.outcome is None for job in self.tuning(entrant))
             left += open_trials * budgets.tuning_samples / speed
-            known = self.trainings(entrant)
-            for budget, steps in self.budgets(entrant).items():
-                if budget not in known or known[budget].outcome is None:
-                    left += steps * self.league.batch_size / speed
+            finalists = self.finalists(entrant)
+            open_finalists = sum(job.outcome is None for job in finalists) if finalists else self.most_finalists
+            left += open_finalists * budgets.samples / speed
+            steps, job = self.budgets(entrant).get(TIME, 0), self.trainings(entrant).get(TIME)
+            if job is None or job.outcome is None:
+                left += steps * self.league.batch_size / speed
         if jobs := self.more_seeds():
             mine = (job for job in jobs if job.entrant in self.league.entrants)
             return left + sum(self.seconds(job) for job in mine if job.outcome is None)
@@ -184,6 +215,27 @@ class Plan:
             "resume=true",
         ]
 
+    def _trial(self, entrant: Entrant, rate: float) -> Job:
+        return self._job(entrant, TUNING, rate, 0, self.league.steps(self.league.budgets.tuning_samples))
+
     def _job(self, entrant: Entrant, budget: str, rate: float, seed: int, steps: int) -> Job:
         folder = self.league.runs / entrant.name / f"{budget}_lr{rate:g}_seed{seed}"
         return Job(entrant, budget, rate, seed, steps, folder)
+
+
+def _rank(job: Job) -> tuple[float, float]:
+    return job.loss, job.rate
+
+
+def _best(jobs: Iterable[Job]) -> Job:
+    """The training with the least validation loss; the smallest learning rate if all diverged."""
+    return min(jobs, key=_rank)
+
+
+def _beyond(rate: float, end: float) -> float:
+    """The next learning rate after these two, in two digits.
+
+    >>> _beyond(0.006, 0.018), _beyond(0.0007, 0.00023)
+    (0.054, 7.6e-05)
+    """
+    return float(f"{end * end / rate:.2g}")

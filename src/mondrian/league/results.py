@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -25,14 +26,14 @@ from mondrian.statistics import Summary
 class Score:
     """A number that several seeds gave: the mean, and the standard deviation where there is more than one.
 
-    `low` and `high` bound the first seed's mean over test simulations: a bootstrap interval.
+    `first_low` and `first_high` bound the first seed's mean over test simulations: a bootstrap interval.
     """
 
     mean: float
     deviation: float | None
     seeds: int
-    low: float = math.nan
-    high: float = math.nan
+    first_low: float = math.nan
+    first_high: float = math.nan
 
     @classmethod
     def of(cls, found: Sequence[Summary]) -> Score:
@@ -155,6 +156,12 @@ def hours(plan: Plan) -> float:
 def machines(plan: Plan) -> list[str]:
     """What the trainings that have ended were made on."""
     return sorted({outcome.machine for job in plan.everything() if (outcome := job.outcome)})
+
+
+def sources(plan: Plan) -> dict[str, int]:
+    """The states of our code that made trainings, and how many of them."""
+    outcomes = (job.outcome for job in plan.everything())
+    return dict(Counter(outcome.versions["source"] for outcome in outcomes if outcome and outcome.done).most_common())
 
 
 def _row(plan: Plan, done: Mapping[Job, Outcome]) -> Row:

@@ -24,14 +24,17 @@ PRACTICAL = ("entrants", "folder", "jobs")  # settings that change no result
 class Budgets:
     """How much each entrant may train: so many samples, and in another training so many minutes.
 
-    `rates` are the learning rates that each tries first, on `tuning_samples` samples each; `seeds` the trainings of
-    each of the `best` entrants.
+    `rates` are the learning rates that each tries first, on `tuning_samples` samples each, and up to `wider` more
+    beyond an end where the best is; so many `finalists` of them train for the first budget. `seeds` are the trainings
+    of each of the `best` entrants.
     """
 
     samples: int
     minutes: float | None
     tuning_samples: int
     rates: tuple[float, ...]
+    wider: int
+    finalists: int
     seeds: int
     best: int
 
@@ -165,6 +168,8 @@ def _budgets(config: DictConfig) -> Budgets:
         minutes=minutes,
         tuning_samples=whole(config, "tuning_samples"),
         rates=tuple(map(float, rates)),
+        wider=whole(config, "wider", least=0),
+        finalists=whole(config, "finalists"),
         seeds=whole(config, "seeds"),
         best=whole(config, "best", least=0),
     )

@@ -5,6 +5,9 @@ all alike. A turn is two steps, of which the second counts: the first finds the 
 thread of a processor the time is that of the processor, which other processes do not lengthen; otherwise that of the
 clock. A training of the second budget then has as many steps as fit into its minutes at this speed, however busy the
 machine is while it runs, and however often it is killed.
+
+All parts of a league share the speeds. Those that are measured later are measured beside a few of before, and by these
+brought to the hour of the first: a machine that has become slower would otherwise give later parts fewer steps.
 """
 
 from __future__ import annotations
@@ -13,43 +16,68 @@ import fcntl
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from tqdm import tqdm
 
 from mondrian.benchmark.passes import training_step
 from mondrian.files import write_json
+from mondrian.league.entrants import Entrant
 from mondrian.league.settings import League
 from mondrian.training.data import OperatorData
 from mondrian.training.fitting import model_spec
 from mondrian.training.settings import configure, splits_of
 
 ROUNDS = 5
+YARDSTICKS = 3  # entrants of before
 FILE, LOCK = "speeds.json", "speeds.lock"
 
 
 def known_speeds(league: League) -> dict[str, float]:
     """Training samples a second of the entrants that have been measured."""
-    file = league.runs / FILE
+    file = league.folder / FILE
     return json.loads(file.read_text()) if file.exists() else {}
 
 
 def speeds(league: League, *, progress: bool = False) -> dict[str, float]:
     """Training samples a second of each entrant of the part, measured once and then kept in `speeds.json`."""
-    league.runs.mkdir(parents=True, exist_ok=True)
-    with open(league.runs / LOCK, "wb") as lock:
+    league.folder.mkdir(parents=True, exist_ok=True)
+    with open(league.folder / LOCK, "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another league in the folder measures, or waits for this one
         known = known_speeds(league)
         missing = [entrant for entrant in league.everyone if entrant.name not in known]
         if missing:
-            config = configure(league.words(missing[0]))
-            data = OperatorData(splits_of(config, progress=progress), batch_size=1, max_steps=1)
-            steps = {entrant.name: _step(league, league.words(entrant), data) for entrant in missing}
-            seconds = step_seconds(steps, clock_of(league.threads), threads=league.threads, progress=progress)
-            known |= {name: league.batch_size / passed for name, passed in seconds.items()}
-            write_json(league.runs / FILE, known)
+            measured = _measure(league, [*yardsticks(league, known), *missing], progress=progress)
+            known = in_step(measured, known)
+            write_json(league.folder / FILE, known)
     return known
+
+
+def yardsticks(league: League, known: Mapping[str, float]) -> list[Entrant]:
+    """A few entrants that were measured before: the slowest, the fastest, and one between them."""
+    ranked = sorted(known, key=lambda name: known[name])
+    places = {place * (len(ranked) - 1) // (YARDSTICKS - 1) for place in range(YARDSTICKS)} if ranked else ()
+    return [Entrant.named(league.problem, ranked[place], league.config.variants) for place in sorted(places)]
+
+
+def in_step(measured: Mapping[str, float], known: Mapping[str, float]) -> dict[str, float]:
+    """All speeds, those that are new as if they had been measured with the others.
+
+    >>> in_step({"fno": 50.0, "gt": 6.0}, {"fno": 100.0, "ffno": 40.0})
+    {'gt': 12.0, 'fno': 100.0, 'ffno': 40.0}
+    """
+    former = [known[name] / speed for name, speed in measured.items() if name in known]
+    factor = statistics.median(former) if former else 1.0
+    return {name: factor * speed for name, speed in measured.items() if name not in known} | dict(known)
+
+
+def _measure(league: League, entrants: Sequence[Entrant], *, progress: bool) -> dict[str, float]:
+    config = configure(league.words(entrants[0]))
+    data = OperatorData(splits_of(config, progress=progress), batch_size=1, max_steps=1)
+    steps = {entrant.name: _step(league, league.words(entrant), data) for entrant in entrants}
+    seconds = step_seconds(steps, clock_of(league.threads), threads=league.threads, progress=progress)
+    return {name: league.batch_size / passed for name, passed in seconds.items()}
 
 
 def clock_of(threads: int) -> Callable[[], float]:

@@ -12,14 +12,15 @@ from omegaconf import OmegaConf
 
 from mondrian.evaluation.tables import size
 from mondrian.league.plan import Plan
-from mondrian.league.results import Row, diverged, hours, machines
+from mondrian.league.results import Row, diverged, hours, machines, sources
 from mondrian.league.settings import SAMPLES, TIME, TITLES
 from mondrian.text import markdown_table
 
 COLUMNS = (
     "budget", "name", "parameters", "samples_per_second", "measured_samples_per_second", "learning_rate", "samples",
-    "score", "mean", "deviation", "seeds", "low", "high",
+    "score", "mean", "deviation", "seeds", "first_low", "first_high",
 )  # fmt: skip
+EVERYWHERE = ("mae", "relative L2", "native mae")  # shown at every resolution
 Rows = Mapping[str, Sequence[Row]]
 
 
@@ -59,24 +60,30 @@ def _conditions(plan: Plan) -> str:
     """How everybody was treated, and what made it."""
     league, budgets = plan.league, plan.league.budgets
     rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
-    tuned = (
-        f"learning rates {rates} tried by each on {budgets.tuning_samples:,} samples, the best by validation loss kept "
-        "(an arrow: the end of the list)"
-        if len(budgets.rates) > 1
-        else f"learning rate {rates}"
-    )
+    tuned = f"learning rate {rates}"
+    if len(budgets.rates) > 1:
+        tuned = f"learning rates {rates} tried by each on {budgets.tuning_samples:,} samples"
+        if budgets.wider:
+            tuned += f" (up to {budgets.wider} more beyond an end, where the best was there)"
+        if plan.most_finalists > 1:
+            tuned += f", the best {plan.most_finalists} of them on {budgets.samples:,}"
+        tuned += ", the best by validation loss kept (an arrow: the end of what was tried)"
     where = " and ".join(machines(plan)) or "no machine yet"
+    code = ", ".join(f"{source} ({count})" for source, count in sources(plan).items())
     return (
         f"Batches of {league.batch_size}; {tuned}. Samples a second: alone on {league.cores}, which turns minutes into "
         f"samples, and by the clock in the training itself, beside others. Made by `{command(plan)}` on {where}; all "
-        f"trainings and validations, one after the other, took {hours(plan):.1f} hours.\n"
+        f"trainings and validations, one after the other, took {hours(plan):.1f} hours. States of the code, and "
+        f"how many trainings each made: {code}.\n"
     )
 
 
 def _table(plan: Plan, rows: Sequence[Row]) -> str:
-    """Absolute errors at every resolution, the others at that of training; all of them are in the CSV."""
+    """Errors at every resolution, rollouts at that of training; everything is in the CSV."""
     everything = dict.fromkeys(name for row in rows for name in row.scores)
-    names = [name for name in everything if "mae " in name or name.endswith(f" {size(rows[0].first.points)}")]
+    trained = size(rows[0].first.points)
+    shown = [f"{kind} {trained}" for kind in ("rollout", "correlation time")]
+    names = [name for name in everything if name.rpartition(" ")[0] in EVERYWHERE or name in shown]
     head = ["place", "model", "parameters", "samples/s", "in training", "lr", "samples", "minutes", "seeds", *names]
     body = [
         [
@@ -98,7 +105,7 @@ def _table(plan: Plan, rows: Sequence[Row]) -> str:
 
 def _end_of(plan: Plan, row: Row) -> str:
     """An arrow where the best learning rate was the first or the last of those that were tried."""
-    rates = sorted(plan.league.budgets.rates)
+    rates = [job.rate for job in plan.tuning(row.entrant)]
     return "" if len(rates) < 2 else {rates[0]: " ↓", rates[-1]: " ↑"}.get(row.rate, "")
 
 
@@ -113,7 +120,7 @@ def csv_text(rows: Rows) -> str:
             facts = [budget, row.entrant.name, row.first.parameters, *speeds, f"{row.rate:g}", row.samples]
             for name, score in row.scores.items():
                 deviation = "" if score.deviation is None else f"{score.deviation:.6g}"
-                interval = (f"{bound:.6g}" for bound in (score.low, score.high))
+                interval = (f"{bound:.6g}" for bound in (score.first_low, score.first_high))
                 writer.writerow([*facts, name, f"{score.mean:.6g}", deviation, score.seeds, *interval])
     return text.getvalue()
 
@@ -127,6 +134,7 @@ def facts(plan: Plan, rows: Rows) -> dict[str, Any]:
         "command": command(plan),
         "settings": OmegaConf.to_container(plan.league.config, resolve=True),
         "machines": machines(plan),
+        "sources": sources(plan),
         "hours": hours(plan),
         "rows": [row.to_json() for found in rows.values() for row in found],
         "diverged": [
