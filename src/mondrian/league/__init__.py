@@ -2,7 +2,7 @@
 
 `entrants` who takes part; `settings` the budgets; `agreement` keeps a folder to them; `speeds` how fast each trains;
 `plan` which trainings are needed; `runner` runs them, several at once; `job` is one of them, in a process of its own;
-`results` reads what they left; `tables`, `figures` and `publish` show it; `hold` is all of this.
+`results` reads what they left; `tables`, `figures`, `strips` and `publish` show it; `hold` is all of this.
 """
 
 from mondrian.league.entrants import Entrant

@@ -91,12 +91,16 @@ def show(
 
 def draw_cuts(ax: Axes, grid: Grid, subdomains: Sequence[int], *, colour: str = FAINT) -> None:
     """Thin lines where a subdomain ends and the next begins, the fainter the more there are."""
-    directions = ((ax.axvline, 0), (ax.axhline, 1))[: 1 if grid.dim == 1 else 2]
-    for (line, axis), count in zip(directions, subdomains, strict=False):
-        faintness = max(1, count / CLEAR)
-        for cut in range(1, count):
-            place = grid.origin[axis] + grid.extent[axis] * cut / count
+    for line, places in zip((ax.axvline, ax.axhline), cuts(grid, subdomains), strict=False):
+        faintness = max(1, (len(places) + 1) / CLEAR)
+        for place in places:
             line(place, color=colour, alpha=0.4 / faintness, linewidth=0.4, label=CUTS)
+
+
+def cuts(grid: Grid, subdomains: Sequence[int]) -> list[list[float]]:
+    """Where the subdomains end along each of the first two axes."""
+    axes = zip(grid.origin[:2], grid.extent[:2], subdomains, strict=False)
+    return [[origin + extent * cut / count for cut in range(1, count)] for origin, extent, count in axes]
 
 
 def bar(
