@@ -89,6 +89,16 @@ def test_the_best_learning_rates_train_for_the_first_budget_and_the_best_of_them
     assert len(ended) == len(set(ended)) == 3 + 2  # trials, and finalists
 
 
+def test_where_all_learning_rates_may_go_on_none_is_tried_before(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "rates=[1e-3,2e-3]", "finalists=2", "entrants=[fno]")
+    (fno,) = plan.league.entrants
+    assert waiting(plan) == [("fno", SAMPLES, 1e-3, 0), ("fno", SAMPLES, 2e-3, 0)]
+    assert plan.seconds_left() == pytest.approx(2 * 1600 / 80 + 120)
+    for job, loss in zip(plan.finalists(fno), (0.2, 0.1), strict=True):
+        end(job, loss)
+    assert waiting(plan) == [("fno", TIME, 2e-3, 0)]
+
+
 def test_finalists_count_in_what_is_left(tmp_path: Path) -> None:
     plan = planned(tmp_path, "rates=[1e-3,2e-3,3e-3]", "wider=0", "finalists=2", "entrants=[fno]")
     (fno,) = plan.league.entrants

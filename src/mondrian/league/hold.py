@@ -65,9 +65,12 @@ def announcement(planned: Plan) -> str:
     if budgets.minutes is not None:
         lines.append(f"  the same time:    {budgets.minutes:g} minutes each, on {league.cores}")
     rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
-    trials = f", by {budgets.tuning_samples:,} samples with each" if len(budgets.rates) > 1 else ""
-    finals = f"; the best {budgets.finalists} then have all samples" if planned.most_finalists > 1 else ""
-    lines.append(f"  learning rates:   {rates}{trials}{finals}")
+    trials = ""
+    if len(budgets.rates) > budgets.finalists:
+        trials = (
+            f", by {budgets.tuning_samples:,} samples with each; the best {budgets.finalists} then have all samples"
+        )
+    lines.append(f"  learning rates:   {rates}{trials}")
     minutes = planned.seconds_left() / 60 / league.at_once
     took = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.0f} minutes"
     lines.append(

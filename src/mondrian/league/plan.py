@@ -60,9 +60,9 @@ class Plan:
     speeds: Mapping[str, float]
 
     def tuning(self, entrant: Entrant) -> list[Job]:
-        """A short training with each learning rate, where there is more than one."""
+        """A short training with each learning rate, where not all of them may go on."""
         rates = self.league.budgets.rates
-        if len(rates) < 2:
+        if len(rates) <= self.league.budgets.finalists:
             return []
         trials = [self._trial(entrant, rate) for rate in sorted(rates)]
         for _ in range(self.league.budgets.wider):

@@ -61,13 +61,15 @@ def _conditions(plan: Plan) -> str:
     league, budgets = plan.league, plan.league.budgets
     rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
     tuned = f"learning rate {rates}"
-    if len(budgets.rates) > 1:
+    if len(budgets.rates) > budgets.finalists:
         tuned = f"learning rates {rates} tried by each on {budgets.tuning_samples:,} samples"
         if budgets.wider:
             tuned += f" (up to {budgets.wider} more beyond an end, where the best was there)"
-        if plan.most_finalists > 1:
-            tuned += f", the best {plan.most_finalists} of them on {budgets.samples:,}"
+        if budgets.finalists > 1:
+            tuned += f", the best {budgets.finalists} of them on {budgets.samples:,}"
         tuned += ", the best by validation loss kept (an arrow: the end of what was tried)"
+    elif len(budgets.rates) > 1:
+        tuned = f"learning rates {rates} tried by each on {budgets.samples:,} samples, the best by validation loss kept"
     where = " and ".join(machines(plan)) or "no machine yet"
     code = ", ".join(f"{source} ({count})" for source, count in sources(plan).items())
     return (
@@ -106,7 +108,7 @@ def _table(plan: Plan, rows: Sequence[Row]) -> str:
 def _end_of(plan: Plan, row: Row) -> str:
     """An arrow where the best learning rate was the first or the last of those that were tried."""
     rates = [job.rate for job in plan.tuning(row.entrant)]
-    return "" if len(rates) < 2 else {rates[0]: " ↓", rates[-1]: " ↑"}.get(row.rate, "")
+    return {rates[0]: " ↓", rates[-1]: " ↑"}.get(row.rate, "") if rates else ""
 
 
 def csv_text(rows: Rows) -> str:
