@@ -69,6 +69,7 @@ def test_yardsticks_are_slow_fast_and_between() -> None:
     known = {"wide": 5.0, "fno": 100.0, "vit_mo": 8.0, "ffno": 40.0, "gt": 10.0}
     assert [entrant.name for entrant in yardsticks(league, known)] == ["wide", "gt", "fno"]
     assert [entrant.name for entrant in yardsticks(league, {"gt": 1.0})] == ["gt"]
+    assert yardsticks(league, {"theirs": 1.0, "wide_staggered": 2.0, "theirs_staggered": 3.0}) == []
     assert yardsticks(league, {}) == []
 
 

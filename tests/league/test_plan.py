@@ -79,6 +79,8 @@ def test_the_best_learning_rates_train_for_the_first_budget_and_the_best_of_them
     of_fno = [found[1:] for found in waiting(plan) if found[0] == "fno"]
     assert of_fno == [(SAMPLES, 2e-3, 0), (SAMPLES, 1e-3, 0)]
     assert (plan.rate(fno), plan.trainings(fno)) == (None, {})
+    first, second = plan.finalists(fno)
+    assert (plan.task(first)["rivals"], plan.task(second)["rivals"]) == ([str(second.folder)], [str(first.folder)])
     assert (plan.rate(ffno), plan.rate(vit)) == (1e-3, 1e-3)  # nobody else is finite
     for job, loss in zip(plan.finalists(fno), (0.09, 0.08), strict=True):
         end(job, loss)

@@ -14,6 +14,7 @@ from mondrian.league.outcome import FILE as OUTCOME
 from mondrian.league.plan import Plan
 from mondrian.league.publish import publish
 from mondrian.league.settings import League
+from mondrian.league.speeds import FILE as SPEEDS
 from mondrian.league.speeds import known_speeds, speeds
 from mondrian.process import give_back_memory
 from mondrian.training.settings import configure, splits_of
@@ -25,7 +26,10 @@ def hold(league: League, *, progress: bool = False) -> list[Path]:
         raise ValueError(f"{league.runs} holds no trainings to show; without jobs=0 they are made")
     agree(league)
     if not league.at_once:
-        return publish(Plan(league, known_speeds(league)))
+        planned = Plan(league, known_speeds(league))
+        if not any(entrant.name in planned.speeds for entrant in league.everyone):
+            raise ValueError(f"{league.folder / SPEEDS} has none of {', '.join(e.name for e in league.everyone)}")
+        return publish(planned)
     if progress:
         print(f"{league.part} league of {league.problem}, {len(league.entrants)} entrants, in {league.folder}")
     make_data(league, progress=progress)

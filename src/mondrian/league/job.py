@@ -38,7 +38,9 @@ def main(file: Path) -> int:
     except Stopped:
         return 130
     outcome = Outcome.of(run)
-    if outcome.done and task["evaluate"]:
+    rivals = (Outcome.load(Path(folder)) for folder in task["rivals"])
+    lost = any(rival is not None and rival.valid_loss < outcome.valid_loss for rival in rivals)
+    if outcome.done and task["evaluate"] and not lost:  # nobody looks at one that has lost
         _evaluate(run, task)
     _end(run, outcome)
     return 0

@@ -141,8 +141,9 @@ class Plan:
         """The trainings that can be named by now: those that have ended, run, or could begin."""
         for entrant in self.league.entrants:
             yield from self.tuning(entrant)
-        for entrant in self.league.entrants:
-            yield from self.finalists(entrant)
+        for place in range(self.most_finalists):  # who comes later need not be evaluated if it loses
+            for entrant in self.league.entrants:
+                yield from self.finalists(entrant)[place : place + 1]
         for entrant in self.league.entrants:
             if (job := self.trainings(entrant).get(TIME)) is not None:
                 yield job
@@ -194,10 +195,17 @@ class Plan:
         return {
             "words": self.words(job),
             "evaluate": job.budget != TUNING,
+            "rivals": [str(other.folder) for other in self.rivals(job)],
             "data": str(self.league.data),
             "native": None if self.league.native_data is None else str(self.league.native_data),
             "horizon": self.league.horizon,
         }
+
+    def rivals(self, job: Job) -> list[Job]:
+        """The other finalists, where it is one."""
+        if job.budget != SAMPLES or job.seed:
+            return []
+        return [other for other in self.finalists(job.entrant) if other != job]
 
     def words(self, job: Job) -> list[str]:
         """What `mondrian train` is told."""

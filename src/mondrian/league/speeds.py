@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from mondrian.benchmark.passes import training_step
 from mondrian.files import write_json
-from mondrian.league.entrants import Entrant
+from mondrian.league.entrants import STAGGERED, Entrant, known_names
 from mondrian.league.settings import League
 from mondrian.training.data import OperatorData
 from mondrian.training.fitting import model_spec
@@ -55,10 +55,15 @@ def speeds(league: League, *, progress: bool = False) -> dict[str, float]:
 
 
 def yardsticks(league: League, known: Mapping[str, float]) -> list[Entrant]:
-    """A few entrants that were measured before: the slowest, the fastest, and one between them."""
-    ranked = sorted(known, key=lambda name: known[name])
+    """A few entrants that were measured before: the slowest, the fastest, and one between them.
+
+    Not those that only an earlier call knew.
+    """
+    variants, recipes = league.config.variants, known_names(league.problem)
+    there = (name for name in known if name in variants or name.removesuffix(STAGGERED) in recipes)
+    ranked = sorted(there, key=lambda name: known[name])
     places = {place * (len(ranked) - 1) // (YARDSTICKS - 1) for place in range(YARDSTICKS)} if ranked else ()
-    return [Entrant.named(league.problem, ranked[place], league.config.variants) for place in sorted(places)]
+    return [Entrant.named(league.problem, ranked[place], variants) for place in sorted(places)]
 
 
 def in_step(measured: Mapping[str, float], known: Mapping[str, float]) -> dict[str, float]:
