@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from mondrian import configuration
 from mondrian.configuration import (
@@ -16,7 +19,10 @@ from mondrian.configuration import (
     each,
     flag,
     number,
+    numbers,
     parsed,
+    quoted,
+    resolution,
     resolutions,
     scaled,
     scales,
@@ -55,6 +61,46 @@ def test_words_alone_are_read_as_hydra_reads_them() -> None:
         parsed(["a=1,2"])
 
 
+@settings(deadline=None)
+@given(st.text(alphabet=" ()[]{},=:'\"\\$#~%/.-_0189abeöß中\t\n"))
+@example("1e3")
+@example("null")
+@example("true")
+@example('it\'s "both"')
+@example("back\\")
+@example("a${seed}")
+@example("a\\${seed}\\")
+def test_what_is_quoted_is_read_as_it_was(text: str) -> None:
+    assert parsed([f"a={quoted(text)}", "seed=3"]).a == text
+
+
+@pytest.mark.parametrize("text", ["runs/a", "a (1)", "a, b=c", "größe", "1000.0", "it's", "$HOME/${seed}"])
+def test_what_is_quoted_goes_into_a_configuration_as_it_was(text: str) -> None:
+    config = composed("train", [f"run={quoted(text)}", f"data.path={quoted(Path(text))}"])
+    assert (config.run, config.data.path) == (text, text)
+
+
+def test_only_what_needs_quotes_is_quoted() -> None:
+    assert quoted("runs/allen_cahn/vit-2.5") == "runs/allen_cahn/vit-2.5"
+    assert quoted("a (1)") == "'a (1)'"
+
+
+@pytest.mark.parametrize("text", ["a (1)", "größe", "a=b", "it's (1)", "'open", "(", "~/runs"])
+@pytest.mark.parametrize("read", [parsed, partial(composed, "train")])
+def test_a_word_that_cannot_be_read_is_named_and_shown_with_quotes(read, text: str) -> None:
+    with pytest.raises(ValueError, match=r"^run=.* cannot be read: .*; quotes keep its value as it is: ") as raised:
+        read(["seed=1", f"run={text}"])
+    message = str(raised.value)
+    assert message.startswith(f"run={text} ")
+    (shown,) = shlex.split(message.partition("as it is: ")[2])
+    assert parsed([shown]) == {"run": text}
+
+
+def test_a_word_whose_name_cannot_be_read_is_named_alone() -> None:
+    with pytest.raises(ValueError, match=r"^a b=3 cannot be read: [^;]*$"):
+        parsed(["a b=3"])
+
+
 def test_the_last_word_counts_and_the_others_keep_their_order() -> None:
     said, others = taken(["seed=1", "scale=smoke", "a.b=x=y", "scale=paper"], {"scale": "cpu", "data": "files"})
     assert said == {"scale": "paper", "data": "files"}
@@ -86,6 +132,8 @@ def test_scales_are_those_of_the_problem_and_of_no_other_whose_name_begins_alike
         (word, "3", "3"),
         (words_of, "[u,v]", ("u", "v")),
         (words_of, "[]", ()),
+        (numbers, "[1,0.5]", (1.0, 0.5)),
+        (resolution, "[32,48]", (32, 48)),
         (resolutions, "[[32,32],[64,48]]", ((32, 32), (64, 48))),
         (counts, "{train: 3, test: 0}", {"train": 3, "test": 0}),
         (partial(each, read=flag), "{train: true}", {"train": True}),
@@ -112,6 +160,12 @@ def test_what_fits_is_read(read, text: str, value: object) -> None:
         (word, "", "a is empty; needed a word"),
         (words_of, "u", r"a=u must be a list of words, for example a=\[u\]"),
         (words_of, "[1]", r"a=\[1\] must be a list of words"),
+        (numbers, "0.5", r"a=0.5 must be a list of numbers, for example a=\[0\.7,0\.2,0\.1\]"),
+        (numbers, "[0.5,u]", r"a=\[0.5, 'u'\] must be a list of numbers"),
+        (numbers, "[true]", r"a=\[True\] must be a list of numbers"),
+        (resolution, "32", r"a=32 must list the points of each axis, for example a=\[32,32\]"),
+        (resolution, "[0,32]", r"a=\[0, 32\] must list the points of each axis"),
+        (resolution, "[]", r"a=\[\] must list the points of each axis"),
         (resolutions, "[]", r"a=\[\] must list resolutions"),
         (resolutions, "[32,32]", r"a=\[32, 32\] must list resolutions, for example a=\[\[32,32\],\[64,64\]\]"),
         (resolutions, "[[32,0]]", r"a=\[\[32, 0\]\] must list resolutions"),

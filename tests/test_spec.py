@@ -1,10 +1,13 @@
 """Specs stand in JSON as plainly as in Python, and reading JSON builds nothing else."""
 
 import json
-from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields, make_dataclass
+from typing import Any, Literal
 
+import numpy as np
 import pytest
+import torch
 
 import mondrian
 from mondrian import (
@@ -224,6 +227,31 @@ def test_a_spec_written_with_lists_equals_the_one_with_tuples() -> None:
     assert WindowedAttention(window=[2, 2], shift=[1, 0]) == WindowedAttention(window=(2, 2), shift=(1, 0))
 
 
+def test_numbers_of_numpy_are_pythons_own() -> None:
+    model = TransformerSpec(
+        np.int64(1),
+        1,
+        subdomains=np.array([2, 4]),
+        stagger=np.True_,
+        branch_scale=np.float32(0.5),
+        grid=Grid(extent=tuple(np.array([1.0, 2.0])), periodic=np.array([True, False]), origin=[np.float32(0.5), 0]),
+    )
+    grid = Grid(extent=(1.0, 2.0), periodic=(True, False), origin=(0.5, 0))
+    expected = TransformerSpec(1, 1, subdomains=(2, 4), stagger=True, branch_scale=0.5, grid=grid)
+    assert repr(model) == repr(expected)
+    assert Spec.from_json(json.loads(json.dumps(model.to_json()))) == expected
+
+
+def test_sequences_within_sequences_become_tuples_too() -> None:
+    @dataclass(frozen=True)
+    class Nested(Spec):
+        rows: tuple[tuple[int, ...], ...] = ()
+
+    nested = Nested([[1, 2], torch.Size([3])])
+    assert repr(nested.rows) == "((1, 2), (3,))"
+    assert Spec.from_json(nested.to_json()) == nested
+
+
 @pytest.mark.parametrize("value", [0, 1.5, -1e-300, True, None, "text", (), (1, (2.0, "x")), Midpoint(), (Rotary(),)])
 def test_decoding_is_the_inverse_of_encoding(value: Any) -> None:
     read = decode(json.loads(json.dumps(encode(value))))
@@ -325,6 +353,73 @@ def test_a_bad_value_in_json_is_refused_as_in_python() -> None:
 def test_a_missing_argument_or_one_of_a_wrong_type_is_a_value_error(described: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Spec.from_json(described)
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Mixture(terms=2.5), r"Mixture has terms=2\.5; needed int"),
+        (lambda: Mixture(terms=True), "Mixture has terms=True; needed int"),
+        (lambda: Mixture(terms=np.True_), "Mixture has terms=True; needed int"),
+        (lambda: Mixture(terms=torch.tensor(3)), r"Mixture has terms=tensor\(3\); needed int"),
+        (lambda: SeparableMixture(skip=1), "SeparableMixture has skip=1; needed bool"),
+        (lambda: SeparableMixture(tolerance="small"), "tolerance='small'; needed float"),
+        (lambda: GlobalAttention(n_heads=2.0), r"n_heads=2\.0; needed int"),
+        (lambda: NeighborhoodAttention(radius=1.5), r"radius=1\.5; needed int"),
+        (lambda: Grid(extent=(1.0, 1.0), periodic=(1, 1)), r"periodic=\(1, 1\); needed tuple\[bool, ...\]"),
+        (lambda: TransformerSpec(1, 1, subdomains=2), r"subdomains=2; needed tuple\[int, ...\]"),
+        (lambda: TransformerSpec(1, 1, subdomains=(2.5, 2)), r"subdomains=\(2\.5, 2\); needed tuple"),
+        (lambda: TransformerSpec(1, 1, subdomains=(2,), hidden_channels=8.0), r"hidden_channels=8\.0; needed int"),
+        (lambda: TransformerSpec(1, 1, subdomains=(2,), stagger=1), "stagger=1; needed bool"),
+        (lambda: TransformerSpec(1, 1, subdomains=(2,), positions=("rotary",)), r"positions=\('rotary',\); needed"),
+        (lambda: TransformerSpec(1, 1, subdomains=(2,), positions=Rotary()), r"positions=Rotary\(.*\); needed tuple"),
+        (lambda: TransformerSpec(1, 1, subdomains=(2,), operator=Mixture), r"operator=<class .*>; needed .*Spec"),
+        (lambda: TransformerSpec(1, 1, subdomains=(2,), norm=["cell"]), r"norm=\('cell',\); needed str"),
+        (lambda: UNetSpec(1, 1, subdomains=(4,), levels=2.0), r"levels=2\.0; needed int"),
+    ],
+)
+def test_what_a_file_could_not_hold_is_refused_in_python_too(make: Callable[[], Spec], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_spec_that_leaves_out_our_checks_is_not_written_if_it_could_not_be_read() -> None:
+    @dataclass(frozen=True)
+    class Careless(Spec):
+        size: int = 1
+
+        def __post_init__(self) -> None:
+            pass
+
+    with pytest.raises(ValueError, match="Careless has size='large'; needed int"):
+        Careless("large").to_json()
+
+
+@pytest.mark.parametrize(
+    "hint, good, bad",
+    [
+        (tuple[float, float], (1.0, 2), (1.0,)),
+        (tuple[int, str], (1, "x"), (1, 2)),
+        (tuple[()], (), (1,)),
+        (Literal["a", "b"], "b", "c"),
+        (Literal["a"] | None, None, "b"),
+        (Sequence[int], (1, 2), 3),
+        (Any, object(), MISSING),
+        (Callable[[int], int], print, 3),
+    ],
+    ids=["pair", "mixed", "empty", "words", "word or none", "sequence", "any", "callable"],
+)
+def test_annotations_that_ours_do_not_use_are_understood_as_far_as_they_can_be(hint: Any, good: Any, bad: Any) -> None:
+    own = make_dataclass("Own", [("value", hint)], bases=(Spec,), frozen=True)
+    assert own(good).value == good
+    if bad is not MISSING:
+        with pytest.raises(ValueError, match=r"Own has value=.*; needed"):
+            own(bad)
+
+
+def test_an_annotation_that_names_what_is_not_there_checks_nothing() -> None:
+    own = make_dataclass("Later", [("value", "WhatComesLater")], bases=(Spec,), frozen=True)
+    assert own([1]).value == (1,)
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, {1, 2}, object(), print, 1j, b"bytes", mondrian.Grid])

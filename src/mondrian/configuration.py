@@ -10,14 +10,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypeVar
 
 from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import ConfigCompositionException
+from hydra.core.override_parser.types import Override, Quote, QuotedString
+from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.spec import Spec
+from mondrian.text import one_line, shell_word
 
 Setting = TypeVar("Setting")
 Readers = Mapping[str, Callable[[DictConfig, str], Any]]
@@ -28,6 +31,8 @@ Readers = Mapping[str, Callable[[DictConfig, str], Any]]
 
 def composed(name: str, words: Sequence[str]) -> DictConfig:
     """`conf/<name>.yaml` with some words; one that fits nothing is an error, which names what may be meant."""
+    for word in words:
+        override_of(word)
     with initialize_config_module("mondrian.conf", version_base="1.3"):
         try:
             return compose(name, list(words))
@@ -45,11 +50,37 @@ def parsed(words: Sequence[str]) -> DictConfig:
     >>> parsed(["points=[32,64]", "memory=false"])
     {'points': [32, 64], 'memory': False}
     """
-    overrides = OverridesParser.create().parse_overrides(list(words))
+    overrides = [override_of(word) for word in words]
     for word, override in zip(words, overrides, strict=True):
         if override.is_sweep_override():
             raise ValueError(f"{word} holds several values; needed one, or a list in brackets")
     return OmegaConf.create({override.key_or_group: override.value() for override in overrides})
+
+
+def override_of(word: str) -> Override:
+    """A word as Hydra reads it; `ValueError` that names it, and shows how to quote its value, where that fails."""
+    try:
+        return OverridesParser.create().parse_override(word)
+    except HydraException as error:
+        key, equals, value = word.partition("=")
+        plain = equals and re.fullmatch(r"[\w.+~/@-]+", key, re.ASCII)
+        advice = f"; quotes keep its value as it is: {shell_word(f'{key}={quoted(value)}')}" if plain else ""
+        raise ValueError(f"{word} cannot be read: {one_line(error)}{advice}") from error
+
+
+def quoted(value: str | Path) -> str:
+    """A value for `key=value`, in quotes where Hydra would read anything else than this text.
+
+    >>> quoted("runs/first"), quoted("runs (1)"), quoted("1e3")
+    ('runs/first', "'runs (1)'", "'1e3'")
+    """
+    # OmegaConf looks for ${...} even in quotes; a backslash is the sign that it is meant as it is.
+    text = re.sub(r"(\\*)\$\{", r"\1\1\\${", str(value))
+    try:
+        read = OverridesParser.create().parse_rule(text, "value")
+    except HydraException:
+        read = None
+    return text if read == text else QuotedString(text, Quote.single).with_quotes()
 
 
 def taken(words: Sequence[str], defaults: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -166,6 +197,23 @@ def words_of(config: DictConfig, key: str) -> tuple[str, ...]:
     value = OmegaConf.select(config, key)
     if not OmegaConf.is_list(value) or not all(isinstance(word, str) for word in value):
         raise ValueError(f"{key}={value} must be a list of words, for example {key}=[u]")
+    return tuple(value)
+
+
+def numbers(config: DictConfig, key: str) -> tuple[float, ...]:
+    """A list of numbers."""
+    value = OmegaConf.select(config, key)
+    real = OmegaConf.is_list(value) and not any(isinstance(part, bool) for part in value)
+    if not real or not all(isinstance(part, int | float) for part in value):
+        raise ValueError(f"{key}={value} must be a list of numbers, for example {key}=[0.7,0.2,0.1]")
+    return tuple(map(float, value))
+
+
+def resolution(config: DictConfig, key: str) -> tuple[int, ...]:
+    """The points along all axes."""
+    value = OmegaConf.select(config, key)
+    if not OmegaConf.is_list(value) or not value or not all(is_whole(size) for size in value):
+        raise ValueError(f"{key}={value} must list the points of each axis, for example {key}=[32,32]")
     return tuple(value)
 
 

@@ -59,14 +59,14 @@ class Grid(Spec):
             value = getattr(self, name)
             if value and len(value) != self.dim:
                 raise ValueError(f"{name}={value} has {len(value)} entries; extent={self.extent} needs {self.dim}")
-        if any(isinstance(n, bool | float) or n < 1 for n in self.points):
-            raise ValueError(f"points={self.points} must hold whole numbers of at least 1")
+        if any(n < 1 for n in self.points):
+            raise ValueError(f"points={self.points} must hold numbers of at least 1")
         if not all(math.isfinite(start) for start in self.origin):
             raise ValueError(f"origin={self.origin} must be finite")
         self._check_ends()
 
     def _check_ends(self) -> None:
-        if any(isinstance(n, bool | float) or n not in (0, 1, 2) for n in self.ends):
+        if any(n not in (0, 1, 2) for n in self.ends):
             raise ValueError(f"ends={self.ends} must be 0 (cell-centred), 1 or 2 (points at the ends) along each axis")
         if any(n == 1 and not ring for n, ring in zip(self.ends, self.periodic, strict=True)):
             raise ValueError(

@@ -114,7 +114,7 @@ class Run:
     def model(self) -> ScaledModel:
         """The best model by validation loss."""
         if not self.artefact.exists():
-            raise ValueError(f"{self.folder} holds no model yet: training has not come to its first validation")
+            raise ValueError(f"{self.folder} holds no model yet: training has not come to a finite validation loss")
         model = from_pretrained(self.artefact)
         assert isinstance(model, ScaledModel)
         return model

@@ -11,8 +11,10 @@ import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from importlib import import_module
-from typing import Any, get_args, get_origin
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from mondrian.plugins import VARIABLE, load_plugins
 
@@ -21,13 +23,15 @@ OURS = (
     "mondrian.meshes",
     "mondrian.surrogate",
 )  # they bring all specs that a file may name
+PLAIN = (int, float, bool, str)
 
 
 @dataclass(frozen=True)
 class Spec:
     """Base of everything that a configuration may describe.
 
-    Sequences become tuples, so that a spec read from JSON or Hydra equals the one written in Python.
+    Sequences become tuples and NumPy's numbers Python's, so that a spec read from JSON or Hydra equals the one written
+    in Python. What does not fit the annotation of a field is refused here, as it is in a file.
 
     >>> from mondrian import Grid
     >>> Spec.from_json(Grid(extent=(2.0, 1.0)).to_json())
@@ -39,11 +43,23 @@ class Spec:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, Sequence) and not isinstance(value, str | tuple):
-                object.__setattr__(self, field.name, tuple(value))
+            plain = _plain(value)
+            if plain is not value:
+                object.__setattr__(self, field.name, plain)
+        if not _is_traced():
+            self._check_types()
+
+    def _check_types(self) -> None:
+        try:
+            hints = _hints(type(self))  # type: ignore[arg-type]  # mypy takes a class for one of its instances
+        except (NameError, AttributeError):  # of a name that comes later, or is local: there is nothing to check with
+            return
+        for name, hint in hints.items():
+            _check(type(self).__name__, name, getattr(self, name), hint)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that `from_json` turns back into an equal spec."""
+        self._check_types()  # again: a class of one's own may have its own `__post_init__` only
         values = {field.name: encode(getattr(self, field.name)) for field in fields(self)}
         return {"spec": type(self).__name__, **values}
 
@@ -55,12 +71,11 @@ class Spec:
         arguments = {key: decode(item) for key, item in value.items() if key != "spec"}
         name = value.get("spec")
         kind = _named(name)
-        hints = _hints(kind)
+        hints = _hints(kind)  # type: ignore[arg-type]
         for key, item in arguments.items():
             if key not in hints:
                 raise ValueError(f"{name} has no argument {key!r}; it takes {list(hints)}")
-            if not _fits(item, hints[key]):
-                raise ValueError(f"{name} has {key}={item!r}; needed {inspect.formatannotation(hints[key])}")
+            _check(kind.__name__, key, item, hints[key])
         try:
             return kind(**arguments)
         except TypeError as error:  # an argument is missing
@@ -103,6 +118,30 @@ def _named(name: Any) -> type[Spec]:
     return next(iter(found.values()))
 
 
+def _plain(value: Any) -> Any:
+    """Sequences as tuples, arrays and scalars of NumPy as Python's: they look the same and cannot be stored."""
+    if type(value).__module__ == "numpy":  # which need not be imported to know that
+        value = value.tolist()
+    if type(value) is tuple and all(type(item) in PLAIN for item in value):
+        return value
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return tuple(_plain(item) for item in value)
+    return value
+
+
+def _is_traced() -> bool:
+    """Whether a compiler looks on. What a model makes of a grid then holds symbols, which have no type of their own."""
+    import torch  # the command answers before it is there
+
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
+
+
+def _check(kind: str, name: str, value: Any, hint: Any) -> None:
+    if not _fits(value, hint):
+        raise ValueError(f"{kind} has {name}={value!r}; needed {inspect.formatannotation(hint)}")
+
+
+@cache
 def _hints(kind: type[Spec]) -> dict[str, Any]:
     """The types of the arguments. Not `typing.get_type_hints`, which is blind to classes with `__no_type_check__`."""
     hints: dict[str, Any] = {}
@@ -112,15 +151,25 @@ def _hints(kind: type[Spec]) -> dict[str, Any]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a decoded value is of an annotated type: a spec, a plain type, or tuples and unions of those."""
-    options = get_args(hint)
-    if get_origin(hint) is tuple:
-        return isinstance(value, tuple) and all(_fits(item, options[0]) for item in value)
-    if options:
-        return any(_fits(value, option) for option in options)
+    """Whether a value is of an annotated type: a spec, a plain type, or tuples and unions of those."""
     if hint in (int, float):
         return isinstance(value, int | hint) and not isinstance(value, bool)
-    return isinstance(value, hint)
+    origin, options = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return isinstance(value, tuple) and _all_fit(value, options)
+    if origin in (Union, UnionType):
+        return any(_fits(value, option) for option in options)
+    if origin is Literal:
+        return value in options
+    kind = origin or hint
+    is_known = isinstance(kind, type) and kind is not Any
+    return not is_known or isinstance(value, kind)
+
+
+def _all_fit(values: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
+    if hints[1:] == (...,):
+        return all(_fits(value, hints[0]) for value in values)
+    return len(values) == len(hints) and all(map(_fits, values, hints))
 
 
 def _subclasses(kind: type[Spec]) -> list[type[Spec]]:

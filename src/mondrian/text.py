@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import shlex
 from collections.abc import Collection, Sequence
 
 
@@ -46,6 +48,16 @@ def one_line(error: BaseException) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror and not error.filename else str(error)
     lines = (line.strip() for line in text.splitlines())
     return " ".join(line for line in lines if line and not line.startswith(noise))
+
+
+def shell_word(text: str) -> str:
+    """One word of a command, in double quotes where these are enough.
+
+    >>> print(shell_word("run='a (1)'"), shell_word("run=$HOME"))
+    "run='a (1)'" 'run=$HOME'
+    """
+    plain = not re.search(r'["\\$`!]', text)
+    return f'"{text}"' if plain and shlex.quote(text) != text else shlex.quote(text)
 
 
 def _padded(rows: Sequence[Sequence[str]], left: Collection[int]) -> list[list[str]]:

@@ -4,7 +4,7 @@ import torch
 
 from mondrian import GlobalAttention, NeighborhoodAttention, WindowedAttention
 from mondrian.attention.patterns import AttentionSpec
-from mondrian.attention.position import OffsetNetwork
+from mondrian.attention.position import GazeBias, OffsetNetwork
 from mondrian.decomposition import Lattice
 
 LATTICES = {
@@ -45,6 +45,13 @@ CASES = [(place, kind) for place, lattice in LATTICES.items() for kind in patter
 def functions(lattice: Lattice, features: int = 10) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Queries, keys and values that need gradients."""
     return tuple(torch.randn(2, 2, lattice.size, features, requires_grad=True) for _ in range(3))
+
+
+def gaze(lattice: Lattice) -> GazeBias:
+    """Heads that look at places between cells, as they do once they have learned."""
+    built = GazeBias(0.3, 2, len(lattice.counts))
+    torch.nn.init.normal_(built.place, std=1.5)
+    return built
 
 
 def bias(lattice: Lattice) -> OffsetNetwork:

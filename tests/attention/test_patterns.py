@@ -6,7 +6,7 @@ import torch
 from mondrian import GlobalAttention, NeighborhoodAttention, WindowedAttention
 from mondrian.attention.tiles import best_tile
 from mondrian.decomposition import Lattice
-from tests.attention.cases import CASES, LATTICES, bias, functions, patterns
+from tests.attention.cases import CASES, LATTICES, bias, functions, gaze, patterns
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -24,11 +24,11 @@ def assert_same(first, second, **tolerance):
 
 
 @pytest.mark.parametrize(("place", "kind"), CASES)
-@pytest.mark.parametrize("biased", [False, True], ids=["plain", "biased"])
+@pytest.mark.parametrize("biased", [lambda _: None, bias, gaze], ids=["plain", "biased", "gaze"])
 def test_the_fast_path_equals_the_masked_score_matrix_in_values_and_gradients(place, kind, biased):
     lattice = LATTICES[place]
     spec = patterns(lattice)[kind]
-    qkv, network = functions(lattice), bias(lattice) if biased else None
+    qkv, network = functions(lattice), biased(lattice)
     fast = values_and_gradients(spec.attend, qkv, lattice, network)
     plain = values_and_gradients(spec.definition, qkv, lattice, network)
     assert_same(fast, plain, rtol=1e-10, atol=1e-10)
@@ -55,10 +55,10 @@ def test_no_cell_sees_beyond_its_pattern(place, kind):
 
 
 @pytest.mark.parametrize("place", ["1-D", "1-D ring", "2-D", "2-D torus", "2-D mixed", "3-D"])
-@pytest.mark.parametrize("biased", [False, True], ids=["plain", "biased"])
+@pytest.mark.parametrize("biased", [lambda _: None, bias, gaze], ids=["plain", "biased", "gaze"])
 def test_one_window_or_a_radius_as_wide_as_the_domain_is_global_attention(place, biased):
     lattice = LATTICES[place]
-    qkv, network = functions(lattice), bias(lattice) if biased else None
+    qkv, network = functions(lattice), biased(lattice)
     everywhere = values_and_gradients(GlobalAttention().attend, qkv, lattice, network)
     one_window = WindowedAttention(window=lattice.counts)
     wide = NeighborhoodAttention(radius=max(lattice.counts) - 1)

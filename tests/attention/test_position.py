@@ -3,7 +3,16 @@
 import pytest
 import torch
 
-from mondrian import Gaze, GlobalAttention, LearnedPosition, Midpoint, NeighborhoodAttention, RelativeBias, Rotary
+from mondrian import (
+    Gaze,
+    GlobalAttention,
+    LearnedPosition,
+    Midpoint,
+    NeighborhoodAttention,
+    RelativeBias,
+    Rotary,
+    WindowedAttention,
+)
 from mondrian.attention.position import rotate
 from mondrian.decomposition import Lattice
 from mondrian.quadrature import Cell
@@ -101,6 +110,84 @@ def test_an_unblinking_head_copies_what_its_neighbour_has(spec):
     for head, place in enumerate(bias.place.long().tolist()):
         neighbour = v.view(2, 4, 4, 6, 5)[:, head].roll([-step for step in place], dims=(1, 2))
         torch.testing.assert_close(seen[:, head], neighbour)
+
+
+def on_ring(bias: torch.nn.Module, *counts: int) -> torch.Tensor:
+    """The biases of a lattice that closes along every axis."""
+    ring = Lattice(counts, (True,) * len(counts))
+    return bias(ring.offsets(), ring.reach, counts)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8])
+def test_on_a_ring_the_heads_that_look_both_ways_are_mirror_images(n):
+    backward, forward = on_ring(Gaze().build(8, 2, 1), n)
+    mirror = -torch.arange(n) % n
+    torch.testing.assert_close(forward, backward[mirror][:, mirror])
+    for head, step in ((backward, -1), (forward, 1)):
+        assert torch.equal(head.argmax(dim=1), (torch.arange(n) + step) % n)
+        torch.testing.assert_close(head.amax(dim=1), torch.zeros(n))
+
+
+@pytest.mark.parametrize("place", [0.3, 1.0, 1.9, -2.4, 7.25])
+def test_on_a_ring_a_gaze_takes_the_nearest_of_all_images(place):
+    bias = Gaze(sharpness=1.5).build(8, 1, 1)
+    torch.nn.init.constant_(bias.place, place)
+    for n in (1, 2, 4, 5):
+        cells = torch.arange(n)
+        images = cells[None, :, None] - cells[:, None, None] + n * torch.arange(-20, 21) - place
+        torch.testing.assert_close(on_ring(bias, n)[0], -1.5 * images.square().amin(dim=-1))
+
+
+def test_on_a_torus_a_gaze_knows_the_offset_alone_and_turns_with_the_lattice():
+    bias = Gaze().build(8, 8, 2)
+    torch.nn.init.normal_(bias.place, std=2.0)
+    table = on_ring(bias, 4, 3).view(8, 4, 3, 4, 3)
+    torch.testing.assert_close(table.roll((1, 2, 1, 2), dims=(1, 2, 3, 4)), table)
+
+
+def test_a_ring_beside_a_wall_leaves_the_way_to_the_wall_alone():
+    bias = Gaze().build(8, 3, 2)
+    torch.nn.init.normal_(bias.place, std=2.0)
+    mixed = Lattice((4, 6), (False, True))
+    table = bias(mixed.offsets(), mixed.reach, (0, 6))
+    along = [
+        Lattice((n,), (ring,)).offsets()[..., None, :] - bias.place[:, axis, None]
+        for axis, (n, ring) in enumerate(zip(mixed.counts, mixed.periodic, strict=True))
+    ]
+    wall = along[0].square().sum(-1)
+    ring = torch.stack([along[1] + shift for shift in range(-18, 19, 6)]).square().amin(dim=0).sum(-1)
+    expected = -2.0 * (wall[:, None, :, None] + ring[None, :, None, :]).permute(4, 0, 1, 2, 3).reshape(3, 24, 24)
+    torch.testing.assert_close(table, expected)
+
+
+def test_without_rings_a_gaze_is_what_it_was_to_the_last_bit():
+    bias = Gaze().build(8, 4, 2)
+    torch.nn.init.normal_(bias.place)
+    ways = SQUARE.offsets().to(bias.place.dtype)[..., None, :]
+    parabola = (-bias.log_sharpness.exp() * (ways - bias.place).square().sum(dim=-1)).permute(2, 0, 1)
+    for rings in ((), (0, 0)):
+        assert torch.equal(bias(SQUARE.offsets(), SQUARE.reach, rings), parabola)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_on_the_smallest_rings_every_pattern_copies_the_neighbour_it_looks_at(n):
+    ring, bias = Lattice((n,), (True,)), Gaze(sharpness=400.0).build(8, 2, 1)
+    q, k, v = torch.randn(3, 1, 2, n, 5)
+    for spec in (GlobalAttention(), WindowedAttention(window=(n,)), NeighborhoodAttention(radius=1)):
+        for attend in (spec.attend, spec.definition):
+            seen = attend(q, k, v, ring, bias, scale=0.1)
+            for head, step in enumerate((-1, 1)):
+                torch.testing.assert_close(seen[:, head], v[:, head].roll(-step, dims=1))
+
+
+def test_neighbours_on_a_ring_that_is_not_seen_all_round_do_not_know_how_long_it_is():
+    bias = Gaze().build(8, 2, 1)
+    torch.nn.init.normal_(bias.place, std=2.0)
+    q, k, v = torch.randn(3, 1, 2, 4, 5)
+    for spec in (NeighborhoodAttention(radius=1), WindowedAttention(window=(2,), shift=(1,))):
+        once = spec.attend(q, k, v, Lattice((4,), (True,)), bias)
+        twice = spec.attend(*(part.repeat(1, 1, 2, 1) for part in (q, k, v)), Lattice((8,), (True,)), bias)
+        torch.testing.assert_close(twice, once.repeat(1, 1, 2, 1))
 
 
 def test_a_gaze_refuses_a_sharpness_that_is_none():

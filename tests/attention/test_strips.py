@@ -5,7 +5,7 @@ import torch
 
 from mondrian.decomposition import Lattice
 from mondrian.strip import Rows, Slab, Strip
-from tests.attention.cases import CASES, LATTICES, bias, functions, patterns
+from tests.attention.cases import CASES, LATTICES, bias, functions, gaze, patterns
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -17,9 +17,10 @@ def stretches(lattice):
 
 
 @pytest.mark.parametrize(("place", "kind"), CASES)
-def test_rows_attend_as_in_the_whole(place, kind):
+@pytest.mark.parametrize("biased", [bias, gaze])
+def test_rows_attend_as_in_the_whole(place, kind, biased):
     lattice = LATTICES[place]
-    spec, network = patterns(lattice)[kind], bias(lattice)
+    spec, network = patterns(lattice)[kind], biased(lattice)
     q, k, v = functions(lattice)
     for start, stop in stretches(lattice):
         rows = Rows(lattice, start, stop)

@@ -154,6 +154,8 @@ def test_bad_input_is_refused_by_name(spec):
         model(x[..., 0])
     with pytest.raises(ValueError, match="at least one sample"):
         model(x[:0])
+    with pytest.raises(ValueError, match=r"x has dtype torch\.float64, the model torch\.float32; needed the same"):
+        model(x.double())
     with pytest.raises(ValueError, match=r"torch.int64; needed a floating-point tensor"):
         model(x.long())
     with pytest.raises(ValueError, match="grid has 1 axes; the model has 2"):

@@ -11,11 +11,12 @@ import pytest
 import torch
 from tests.evaluation.cases import generated, surrogate, travelling
 
-from mondrian import EndCorrected, build
+from mondrian import Boxes, EndCorrected, build, point_no
 from mondrian.cli import main
-from mondrian.commands.evaluate import Settings, read
+from mondrian.commands.evaluate import Settings, Subject, measure, read
 from mondrian.data import Splits, WellFiles, Window
 from mondrian.evaluation import Evaluation
+from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogateSpec
 from mondrian.run import Run
 from mondrian.surrogate import Scale, SurrogateSpec
 
@@ -127,6 +128,17 @@ def test_settings_are_read_as_hydra_reads_them() -> None:
         [Path("runs/a")],
         Settings(points=((64,), (32,)), split="valid", interface=True, path="a folder/x=1", simulations=7),
     )
+
+
+@pytest.mark.parametrize("word", ["points=[[32,32]]", "horizon=3", "horizon=20", "batch_size=8", "interface=true"])
+def test_settings_of_grids_are_refused_on_meshes(word: str, tmp_path: Path) -> None:
+    splits = MeshSplits(files=MeshFiles(path=str(tmp_path)), input=("f",), target=("u",))
+    model = point_no(1, 1, partition=Boxes((2, 2)), hidden_channels=4, n_layers=1, reference=(2, 2)).spec
+    spec = MeshSurrogateSpec(model, ("f",), ("u",), (Scale(),), (Scale(),), ("f",), ("u",))
+    subject = Subject("wing", spec.build(), splits, tmp_path)
+    _, settings = read(["runs/a", "device=cpu", word])
+    with pytest.raises(ValueError, match=rf"{word.partition('=')[0]}=.* is for fields on grids; wing is on meshes"):
+        measure(subject, settings)
 
 
 # Bad input

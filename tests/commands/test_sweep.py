@@ -3,6 +3,7 @@
 import csv
 import math
 import runpy
+import shlex
 import sys
 from pathlib import Path
 
@@ -74,6 +75,15 @@ def test_optuna_chooses_within_bounds_and_the_same_command_goes_on() -> None:
         assert longer.run(longer.trials[number]).history_file.read_text() == text  # nothing was trained again
     with pytest.raises(ValueError, match=r"tuned holds another sweep: .*; the same words go on with it"):
         sweep([*words, "seed=1"])
+
+
+def test_the_folder_of_a_sweep_may_have_any_name(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*SMALL, "model.hidden_channels=8", "seed=choice(3)", "hydra/sweeper=basic", "run='größe (1), a=b'"]
+    assert main(["sweep", *words]) == 0
+    assert [row["seed"] for row in rows("größe (1), a=b")] == ["3"]
+    assert Run.open("größe (1), a=b/0").config["seed"] == 3
+    commands = capsys.readouterr().out.partition("next: ")[2].split(" && ")
+    assert [shlex.split(command)[2] for command in commands] == ["größe (1), a=b/0"] * 2
 
 
 @pytest.mark.slow

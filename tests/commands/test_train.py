@@ -1,11 +1,21 @@
 """`mondrian train` and `mondrian demo` from the command line: from nothing to a report, and one line for bad input."""
 
 import re
+import shlex
+from functools import partial
 from pathlib import Path
 
 import pytest
+from omegaconf import DictConfig
 
 from mondrian.cli import main
+from mondrian.commands import demo
+from mondrian.configuration import parsed, quoted
+from mondrian.meshes import MeshFiles, MeshSplits, PerforatedPoisson
+from mondrian.meshes.poisson import write_poisson
+from mondrian.points import Boxes, point_no
+from mondrian.run import Run
+from mondrian.training import train_model
 
 SMALL = ("model.hidden_channels=8", "model.n_layers=1", "max_steps=3", "simulations.train=8", "simulations.valid=4",
          "simulations.test=4", "shard_size=4")  # fmt: skip
@@ -37,6 +47,57 @@ def test_the_demo_does_it_all_and_again_goes_on(capsys: pytest.CaptureFixture[st
     assert [line.split()[0] for line in table.splitlines() if " x " in line] == ["32", "64", "128"]
     assert Path("runs/demo/report.html").exists()
     assert main(["demo", *SMALL]) == 0
+
+
+@pytest.mark.parametrize("folder", ["größe (1), a=b", "it's"])
+def test_folders_may_have_any_name(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["experiment=allen_cahn/fno", "scale=smoke", *SMALL, f"run={quoted(folder)}", "data.path='meine Daten'"]
+    assert main(["generate", "path='meine Daten'", "scale=smoke", "workers=1"]) == 0
+    assert main(["train", *words]) == 0
+    commands = capsys.readouterr().out.partition("next: ")[2].split(" && ")
+    assert len(commands) == 2
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0
+    assert (Path(folder) / "report.html").exists()
+    assert main(["train", f"run={quoted(folder)}", "resume=true", "max_steps=4"]) == 0
+
+
+def test_meshes_of_ones_own_may_be_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "größe (1), a=b"
+    write_poisson(folder, PerforatedPoisson(spacing=0.2), {"train": 2, "valid": 1})
+    model = point_no(1, 1, partition=Boxes((2, 2)), hidden_channels=4, n_layers=1, reference=(2, 2)).spec
+    splits = MeshSplits(files=MeshFiles(path=str(folder)), input=("source",), target=("solution",))
+    told: list[DictConfig] = []
+
+    def record(config: DictConfig, *_: object, **__: object) -> Run:
+        told.append(config)
+        return Run(tmp_path)
+
+    monkeypatch.setattr("mondrian.meshes.training.train_meshes", record)
+    train_model(model, splits, "run=a")
+    assert told[0].data.path == str(folder)
+
+
+def test_a_word_that_cannot_be_read_is_shown_with_quotes(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("train", "sweep", "demo", "league", "generate"):
+        words = ["allen_cahn"] if command == "league" else []
+        key = {"league": "folder", "generate": "path"}.get(command, "run")
+        assert main([command, *words, f"{key}=größe"]) == 2
+        error = capsys.readouterr().err
+        assert f"{key}=größe cannot be read" in error
+        assert f"""; quotes keep its value as it is: "{key}='größe'"\n""" in error
+
+
+def test_the_demo_takes_any_folder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    told: dict[str, list[str]] = {}
+    for name in ("train", "evaluate", "report"):
+        monkeypatch.setattr(f"mondrian.commands.{name}.run", partial(told.__setitem__, name))
+    monkeypatch.setattr(demo.Evaluation, "load", lambda _: None)
+    monkeypatch.setattr(demo, "ratios", lambda _: "")
+    demo.run(["run='größe (1)'"])
+    assert parsed(told["train"]).run == told["evaluate"][0] == told["report"][0] == "größe (1)"
+    use = capsys.readouterr().out.splitlines()[-1].partition("use it:")[2]
+    assert shlex.split(use)[:3] == ["mondrian", "predict", "größe (1)"]
 
 
 @pytest.mark.parametrize(

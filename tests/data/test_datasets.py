@@ -58,6 +58,16 @@ def test_channels_are_step_major_with_constants_last(source: Source, memory: int
     assert last["x"][:, 0, 0].tolist() == pytest.approx([100, -100, 101, -101, 0.02])
 
 
+@pytest.mark.parametrize("memory", [0, 2**30])
+def test_without_a_given_frame_the_first_ones_are_the_only_window(source: Source, memory: int) -> None:
+    data = WindowDataset(source, Window(input=("gamma",), target=("v", "u"), steps_out=3), memory=memory)
+    assert data.in_channels == ("gamma",)
+    assert data.out_channels == ("v[0]", "u[0]", "v[1]", "u[1]", "v[2]", "u[2]")  # counted from the first frame
+    assert [(sample["simulation"], sample["step"]) for sample in data] == [(n, 0) for n in range(5)]
+    assert data[1]["x"][:, 0, 0].tolist() == pytest.approx([0.02])
+    assert data[1]["y"][:, 0, 0].tolist() == [-100, 100, -101, 101, -102, 102]
+
+
 def test_the_whole_trajectory_is_one_window(source: Source) -> None:
     data = WindowDataset(source, Window(input=("u",), target=("u",), steps_out=5), simulations=(0, 1, 2))
     assert len(data) == 3

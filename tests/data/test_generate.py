@@ -3,8 +3,10 @@
 import json
 import multiprocessing
 import os
+import re
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,22 @@ import h5py
 import numpy as np
 import pytest
 from the_well.data import WellDataset
+from tqdm import tqdm
 
 from mondrian import Grid, files
 from mondrian.data import store
-from mondrian.data.generate import generate, plan
+from mondrian.data.generate import generate, make_shard, plan
 from mondrian.data.manifest import Manifest
-from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, Linear, NavierStokes, simulation_seed, uniform
+from mondrian.data.problems import (
+    AllenCahn,
+    BlockAverage,
+    KuramotoSivashinsky,
+    Linear,
+    NavierStokes,
+    Problem,
+    simulation_seed,
+    uniform,
+)
 from mondrian.data.sources import WellFiles
 from mondrian.data.store import read_shard
 
@@ -25,8 +37,18 @@ SPLITS = {"train": 7, "valid": 3, "test": 4}
 POINTS = {"train": [(8, 8)], "valid": [(8, 8)], "test": [(8, 8), (16, 16)]}
 
 
+LINE = AllenCahn(grid=Grid(extent=(2.0,), points=(16,)))
+CUBE = AllenCahn(grid=Grid(extent=(2.0, 1.0, 1.5), points=(12, 6, 8)), gamma=(2e-3, 1e-2), time=2.0)
+RING = KuramotoSivashinsky(
+    grid=Grid(extent=(32.0,), points=(48,), periodic=(True,)), dt=0.1, steps=20, frames=4, spin_up=30
+)
+SQUARE = NavierStokes(
+    grid=Grid(extent=(2 * np.pi, 2 * np.pi), points=(32, 32), periodic=(True, True)), steps=20, frames=4
+)
+
+
 def tiny(**settings: Any) -> AllenCahn:
-    return AllenCahn(grid=Grid(extent=(2.0, 2.0), points=(16, 16)), **settings)
+    return AllenCahn(**{"grid": Grid(extent=(2.0, 2.0), points=(16, 16)), **settings})
 
 
 def wanted(shard_size: int = 2, seed: int = 3, **settings: Any) -> Manifest:
@@ -166,10 +188,31 @@ def test_a_damaged_shard_is_named_and_made_again_on_request(tmp_path: Path, refe
     content = bytearray(victim.read_bytes())
     content[offset + 100] ^= 1
     victim.write_bytes(content)
-    with pytest.raises(ValueError, match=r"1 damaged files; add repair=true(.|\n)*train/shard_00001\.hdf5"):
+    with pytest.raises(ValueError, match=r"1 damaged files; (.|\n)*train/shard_00001\.hdf5"):
         generate(tmp_path, wanted())
     assert generate(tmp_path, wanted(), repair=True) == manifest
     assert arrays(tmp_path, manifest) == reference
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "command"),
+    [
+        ("mine", tiny(), "data=allen_cahn path={path} scale=... repair=true"),
+        ("with space", tiny(), "data=allen_cahn 'path={path}' scale=... repair=true"),
+        ("allen_cahn_smoke", tiny(), "data=allen_cahn path={path} scale=smoke repair=true"),  # as `train` calls it
+        ("allen_cahn3d_smoke", CUBE, "data=allen_cahn3d path={path} scale=smoke repair=true"),
+        ("cube", CUBE, "data=allen_cahn3d path={path} scale=... repair=true"),
+        ("kuramoto_sivashinsky", RING, "data=kuramoto_sivashinsky path={path} scale=... repair=true"),
+    ],
+)
+def test_the_command_that_repairs_is_given(tmp_path: Path, name: str, problem: Problem, command: str) -> None:
+    folder = tmp_path / name
+    points = {"test": [problem.grid.points]}
+    manifest = plan(problem, seed=0, simulations={"test": 1}, points=points, shard_size=1)
+    (folder / manifest.files()[0]).parent.mkdir(parents=True)
+    (folder / manifest.files()[0]).write_bytes(b"damaged")
+    with pytest.raises(ValueError, match=re.escape(f"`mondrian generate {command.format(path=folder)}`")):
+        generate(folder, manifest)
 
 
 def test_shards_of_other_simulations_are_not_taken_for_ours(tmp_path: Path) -> None:
@@ -192,9 +235,28 @@ def test_shards_of_other_simulations_are_not_taken_for_ours(tmp_path: Path) -> N
     ],
 )
 def test_a_folder_keeps_its_arguments(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    wanted().save(tmp_path)
+    generate(tmp_path, wanted(), share=(0, 7))
     with pytest.raises(ValueError, match=rf"manifest\.json was made with {message}"):
         generate(tmp_path, wanted(**change))
+
+
+def test_a_folder_without_a_shard_takes_other_arguments(tmp_path: Path, reference: dict[str, bytes]) -> None:
+    wanted(seed=4, shard_size=100, time=5.0).save(tmp_path)
+    manifest = generate(tmp_path, wanted())
+    assert manifest == Manifest.load(tmp_path)
+    assert arrays(tmp_path, manifest) == reference
+
+
+def test_of_two_that_make_different_data_in_a_folder_the_first_to_have_a_shard_stays(tmp_path: Path) -> None:
+    ours, theirs = wanted(), wanted(seed=4)
+    ours.save(tmp_path)
+    shard = next(ours.shards())
+    unfinished = make_shard(tmp_path, ours, shard)
+    next(unfinished)  # simulated, not written
+    made = generate(tmp_path, theirs)
+    with pytest.raises(ValueError, match=r"manifest\.json was made with seed=4, now it is 3"):
+        list(unfinished)
+    assert generate(tmp_path, theirs) == made
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
@@ -269,23 +331,55 @@ def test_resolutions_are_restrictions_of_one_simulation(tmp_path: Path) -> None:
         plan(tiny(), seed=0, simulations={"test": 1}, points={"test": [(32, 32)]}, shard_size=1)
 
 
+@pytest.mark.parametrize(
+    ("problem", "points", "message"),
+    [
+        (tiny(), (6, 8), r"points=\(6, 8\) must divide the \(16, 16\) points"),
+        (tiny(restriction=Linear()), (6, 17), r"points=\(6, 17\) are finer"),
+        (tiny(native=True), (0, 8), r"points=\(0, 8\) must be at least 1"),
+        (LINE, (5,), r"points=\(5,\) must divide the \(16,\) points"),
+        (CUBE, (6, 4, 4), r"points=\(6, 4, 4\) must divide the \(12, 6, 8\) points"),
+        (replace(RING, restriction=BlockAverage()), (20,), r"points=\(20,\) must divide the \(48,\) points"),
+        (replace(RING, native=True), (3,), r"grid.points=\(3,\) must be at least 4"),
+        (replace(SQUARE, restriction=BlockAverage()), (12, 16), r"points=\(12, 16\) must divide the \(32, 32\) points"),
+        (replace(SQUARE, native=True), (2, 8), r"grid.points=\(2, 8\) must be at least 4"),
+        (replace(SQUARE, grid=Grid(extent=(1.0, 1.0), points=(32, 32))), (16, 16), "both axes periodic"),
+        (tiny(grid=replace(tiny().grid, periodic=(True, False))), (8, 8), "no periodic axes"),
+    ],
+)
+def test_points_that_cannot_be_made_are_refused_before_anything_is(
+    problem: Problem, points: tuple[int, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        plan(problem, seed=0, simulations={"test": 1}, points={"test": [points]}, shard_size=1)
+
+
+@pytest.mark.parametrize(
+    ("problem", "points"),
+    [
+        (tiny(restriction=Linear()), (6, 7)),
+        (tiny(native=True), (6, 17)),
+        (LINE, (4,)),
+        (RING, (5,)),
+        (SQUARE, (12, 5)),
+        (CUBE, (4, 3, 1)),
+        (tiny(), (16, 16)),
+    ],
+)
+def test_points_that_are_planned_are_made(problem: Problem, points: tuple[int, ...]) -> None:
+    plan(problem, seed=0, simulations={"test": 1}, points={"test": [points]}, shard_size=1)
+    assert problem.simulate([0], [points])[points].grid.points == points
+
+
 def test_navier_stokes_in_shards(tmp_path: Path) -> None:
-    square = Grid(extent=(2 * np.pi, 2 * np.pi), points=(32, 32), periodic=(True, True))
-    problem = NavierStokes(grid=square, steps=20, frames=4)
     folders = {}
     for size in (1, 3):
-        manifest = plan(problem, seed=1, simulations={"test": 5}, points={"test": [(16, 16)]}, shard_size=size)
+        manifest = plan(SQUARE, seed=1, simulations={"test": 5}, points={"test": [(16, 16)]}, shard_size=size)
         folders[size] = arrays(tmp_path / str(size), generate(tmp_path / str(size), manifest))
     assert folders[1] == folders[3]
     source = WellFiles(path=str(tmp_path / "3"), split="test").open()
     assert source.grid.periodic == (True, True)
     np.testing.assert_allclose(source.times, [0.02, 0.04, 0.06, 0.08], rtol=1e-6)
-
-
-RING = KuramotoSivashinsky(
-    grid=Grid(extent=(32.0,), points=(48,), periodic=(True,)), dt=0.1, steps=20, frames=4, spin_up=30
-)
-CUBE = AllenCahn(grid=Grid(extent=(2.0, 1.0, 1.5), points=(12, 6, 8)), gamma=(2e-3, 1e-2), time=2.0)
 
 
 @pytest.mark.parametrize(("problem", "points"), [(RING, (16,)), (CUBE, (6, 3, 4))])
@@ -316,3 +410,16 @@ def test_a_simulation_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(allen_cahn, "solve", lambda u, *_, **__: u * float("nan"))
     with pytest.raises(ValueError, match=r"allen_cahn, split 'train', simulation 0 and on: u .* is not finite"):
         generate(tmp_path, wanted())
+
+
+def test_the_bar_is_for_terminals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def watched(**options: Any) -> tqdm:
+        seen.append(options["disable"])
+        return tqdm(**options)
+
+    monkeypatch.setattr("mondrian.data.generate.tqdm", watched)
+    for progress in (False, True):
+        generate(tmp_path, few(), progress=progress)
+    assert seen == [True, None]  # None: on a terminal

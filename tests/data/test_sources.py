@@ -1,5 +1,7 @@
 """Other people's files: every layout is made small here, read back, and broken in the usual ways."""
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -14,6 +16,7 @@ from mondrian import Grid, Spec
 from mondrian.data.arrays import ChunkedArray, ContiguousArray, Handles, MemoryArray, hdf5_array
 from mondrian.data.datasets import Window, WindowDataset
 from mondrian.data.sources import ArrayFile, Axis, PairFile, PDEBenchFile, WellFiles, same_grid
+from mondrian.data.sources.files import read_arrays
 from mondrian.data.store import Simulations, write_shard
 
 ALL = slice(0, None)
@@ -132,6 +135,24 @@ def test_broken_files_are_named_with_key_and_shape(tmp_path: Path, breakage: str
         exec(breakage, {"file": file})
     with pytest.raises(ValueError, match=message):
         WellFiles(path=str(tmp_path)).open()
+
+
+def test_fixed_length_bytes_are_words_too(tmp_path: Path) -> None:
+    write_dummy_data(str(tmp_path / "dummy.hdf5"))
+    with h5py.File(tmp_path / "dummy.hdf5", "a") as file:
+        file.attrs["grid_type"] = np.bytes_(b"cartesian")
+        for condition in file["boundary_conditions"].values():
+            condition.attrs["bc_type"] = np.bytes_(b"PERIODIC")
+    assert WellFiles(path=str(tmp_path)).open().grid.periodic == (True, True)
+
+
+def test_points_that_a_folder_without_a_manifest_does_not_hold_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "data/train").mkdir(parents=True)
+    write_dummy_data(str(tmp_path / "data/train/dummy.hdf5"))
+    files = WellFiles(path=str(tmp_path), split="train", points=(32, 32))
+    assert files.open().grid.points == (32, 32)
+    with pytest.raises(ValueError, match=r"points=\(64, 64\) are asked for; .*train has \(32, 32\)"):
+        replace(files, points=(64, 64)).open()
 
 
 def test_a_folder_without_files_is_named(tmp_path: Path) -> None:
@@ -277,11 +298,14 @@ def test_tensors_in_half_precision(tmp_path: Path) -> None:
     torch.testing.assert_close(data[1]["y"], x[1:])
 
 
-def test_neuraloperator_reads_the_pair_that_we_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [torch.float32, torch.bool], ids=["numbers", "as its Darcy files"])
+def test_neuraloperator_reads_the_pair_that_we_read(tmp_path: Path, kind: torch.dtype) -> None:
     from neuralop.data.datasets.pt_dataset import PTDataset
 
     random = torch.Generator().manual_seed(0)
     pair = {key: torch.randn(4, 16, 16, generator=random) for key in ("x", "y")}
+    if kind is torch.bool:
+        pair["x"] = pair["x"] > 0
     for split in ("train", "test"):
         torch.save(pair, tmp_path / f"tiny_{split}_16.pt")
     theirs = PTDataset(
@@ -312,9 +336,14 @@ def test_pairs_that_do_not_fit_are_refused(tmp_path: Path, values: np.ndarray) -
     torch.save({"x": torch.zeros(2, 4, 4), "y": torch.zeros(2, 8, 8)}, path)
     with pytest.raises(ValueError, match=r"y \(2, 8, 8\) and .*x \(2, 4, 4\) differ"):
         PairFile(path=str(path)).open()
-    path.write_bytes(b"nonsense")
-    with pytest.raises(OSError, match=r"pair\.pt cannot be read as \.pt"):
-        PairFile(path=str(path)).open()
+
+
+def test_tensors_of_the_format_before_zip(tmp_path: Path) -> None:
+    x = torch.arange(32.0).view(2, 4, 4)
+    torch.save({"x": x, "y": -x}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    data = WindowDataset(PairFile(path=str(tmp_path / "old.pt")).open(), Window(input=("x",), target=("y",)))
+    torch.testing.assert_close(data[1]["x"], x[1:])
+    torch.testing.assert_close(data[1]["y"], -x[1:])
 
 
 # plain arrays
@@ -360,6 +389,58 @@ def test_channels_last(tmp_path: Path, values: np.ndarray) -> None:
     source = ArrayFile(path=str(tmp_path / "u.npy"), axes=axes).open()
     assert source.fields["u"].channels == ("u_0", "u_1", "u_2", "u_3")
     np.testing.assert_array_equal(source.fields["u"].read(1, ALL)[0], np.moveaxis(values[1], -1, 0))
+
+
+def stored(kind: str, values: np.ndarray, folder: Path) -> bytes:
+    """The bytes of a file that holds `values`, compressed where it can be."""
+    path = folder / f"whole.{kind.removesuffix(' of old')}"
+    if kind == "npy":
+        np.save(path, values)
+    elif kind == "npz":
+        np.savez_compressed(path, u=values)
+    elif kind == "mat":
+        scipy.io.savemat(path, {"u": values}, do_compression=True)
+    else:
+        torch.save({"u": torch.from_numpy(values)}, path, _use_new_zipfile_serialization=kind == "pt")
+    return path.read_bytes()
+
+
+KINDS = ["npy", "npz", "mat", "pt", "pt of old"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("damage", ["empty", "nonsense", "cut short", "another kind"])
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, values: np.ndarray, kind: str, damage: str) -> None:
+    path = tmp_path / f"u.{kind.removesuffix(' of old')}"
+    whole = stored(kind, values, tmp_path)
+    other = stored("npz" if kind == "npy" else "npy", values, tmp_path)
+    contents = {
+        "empty": b"",
+        "nonsense": b"nonsense" * 100,
+        "cut short": whole[: len(whole) // 2],
+        "another kind": other,
+    }
+    path.write_bytes(contents[damage])
+    with pytest.raises(ValueError, match=rf"u\{path.suffix} cannot be read as \{path.suffix}: ."):
+        ArrayFile(path=str(path), axes=ORDERS[0]).open()
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_altered_files_are_read_or_named(tmp_path: Path, values: np.ndarray, kind: str) -> None:
+    path = tmp_path / f"u.{kind.removesuffix(' of old')}"
+    whole, random = stored(kind, values, tmp_path), np.random.default_rng(0)
+    messages = []
+    for _ in range(100):
+        altered = bytearray(whole)
+        altered[random.integers(min(len(whole), 600))] = random.integers(256)
+        path.write_bytes(altered)
+        with warnings.catch_warnings(action="ignore"):  # the readers' own
+            try:
+                read_arrays(path)
+            except ValueError as error:
+                messages.append(str(error))
+    assert len(messages) > 10
+    assert all(message.startswith(str(path)) and "\n" not in message for message in messages)
 
 
 def test_plain_arrays_that_do_not_fit_are_refused(tmp_path: Path, values: np.ndarray) -> None:

@@ -1,18 +1,22 @@
 """Figures of a league: who is who, and nothing is cut off."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from matplotlib.figure import Figure
 
+from mondrian.evaluation.entries import Spectrum, Trajectories
 from mondrian.league.entrants import Entrant
-from mondrian.league.figures import draw_curves, draw_errors, looks
+from mondrian.league.figures import draw_curves, draw_errors, draw_rollouts, looks
 from mondrian.league.outcome import Outcome
 from mondrian.league.results import Row, Score
 from mondrian.league.settings import read
 from mondrian.league.strips import _ranked
 from mondrian.report.style import png_of
+from mondrian.statistics import Summary
 
 PROBLEMS = ["allen_cahn", "navier_stokes"]
 
@@ -61,6 +65,21 @@ def test_every_logarithmic_axis_has_numbers_to_read_it_by(draw: Callable[[Sequen
     for ax in figure.axes:
         low, high = ax.get_xlim()
         assert sum(low <= tick <= high for tick in ax.get_xticks()) >= 3
+
+
+def test_rollouts_that_leave_all_bounds_are_drawn() -> None:
+    entrants = read(["navier_stokes"]).everyone[:1]
+    (row,) = rows_of(entrants)
+    lost = Summary(math.inf, math.inf, math.inf, count=4)
+    over_time = (lost, lost)
+    rollout = Trajectories(
+        (32, 32), 4, 2, 0.0, (0.5, 1.0), 4, over_time, over_time, over_time, lost, lost, Spectrum((), (), (), ()), ()
+    )
+    object.__setattr__(row, "evaluation", SimpleNamespace(rollout=(rollout,)))
+    figure = draw_rollouts([row], looks(entrants))
+    assert figure is not None
+    assert figure.axes[0].get_ylim() == (0.0, 1.05)  # the line of a field that has faded away
+    png_of(figure)
 
 
 def test_fields_are_shown_in_the_order_of_the_score_that_they_belong_to() -> None:

@@ -194,6 +194,36 @@ def test_in_double_precision_coordinates_and_weights_are_double_too(splits):
     assert loss.item() == pytest.approx(error["mse"], rel=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_in_half_precision_values_are_scaled_before_they_are_rounded(splits, dtype):
+    """A pressure: rounded to half precision as it comes, it would be the same everywhere."""
+    sample = splits.meshes("train", partition=Boxes((2, 2)))[0]
+    pressure = 101325 + 5 * torch.randn_like(sample.y)
+    deviation = (pressure - 101325) / 5
+    module = MeshTraining(small(u=Scale(101325.0, 5.0)).to(dtype))
+    batch = MeshBatch((sample.x,), (pressure,), (sample.points.weights,), MeshBatch.of([sample]).placement)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.zero_()
+    loss = module.training_step(batch, 0)  # of the answer zero
+    assert loss.dtype == torch.float32
+    weights = sample.points.weights
+    assert loss.item() == pytest.approx(((deviation.square() * weights).sum() / weights.sum()).item(), rel=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("u", [PLAIN, Scale(300.0, 2.0)], ids=["plain", "scaled"])
+def test_a_model_in_half_precision_answers_nearly_the_same_in_single(splits, dtype, u):
+    sample = splits.meshes("test")[0]
+    x = sample.x * torch.tensor([[5.0], [1.0]]) + torch.tensor([[101325.0], [0.0]])
+    model = small(source=Scale(101325.0, 5.0), u=u).eval()
+    with torch.no_grad():
+        expected = model.at_vertices(x, sample.points, name="a mesh")
+        answer = model.to(dtype).at_vertices(x, sample.points, name="a mesh")
+    assert answer.dtype == expected.dtype == torch.float32
+    assert (answer - expected).abs().max() < 0.03 * (expected - expected.mean()).abs().max()
+
+
 def test_a_wrong_number_of_channels_is_refused_by_scales(splits):
     sample = splits.meshes("test")[0]
     with pytest.raises(ValueError, match="x has 1 channels; needed 2"):

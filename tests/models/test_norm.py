@@ -63,6 +63,15 @@ def test_statistics_are_not_taken_in_low_precision(dtype):
     assert (NORMS["cell"](16).to(dtype)(v, cell).float() - exact).abs().amax() < 0.02
 
 
+@pytest.mark.parametrize("rule", [Midpoint(), EqualWeights()], ids=["midpoint", "weights"])
+def test_the_norm_of_one_value_is_its_shift(rule):
+    norm, cell = NORMS["cell"](8), Cell.build((1, 1), rule)  # a channel a group
+    torch.nn.init.normal_(norm.bias)
+    v = torch.randn(1, 1, 8, 1)
+    for mode in (True, False):
+        torch.testing.assert_close(norm.train(mode)(v, cell), norm.bias.view(v.shape))
+
+
 def test_without_a_norm_the_functions_are_themselves():
     v = functions()
     assert torch.equal(NORMS["none"](16)(v, CELL), v)

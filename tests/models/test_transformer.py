@@ -22,8 +22,10 @@ from mondrian import (
     unet_no,
     vit_no,
 )
+from mondrian.models.fields import check_match
 from mondrian.operators import use_definitions
 from mondrian.operators.ridge_operator import RidgeOperator
+from mondrian.points import CoordinatePosition
 from mondrian.prediction import Predictor
 from tests.models.cases import ALL_KINDS, KINDS, OPERATOR, small, transposed
 from tests.operators.cases import SPECS
@@ -334,6 +336,35 @@ def test_a_prediction_is_on_the_points_of_its_input_whatever_those_of_the_models
     assert torch.equal(Predictor(model)(x), model(x))
 
 
+@pytest.mark.parametrize("kind", ["vit", "unet"])
+def test_an_input_of_another_precision_is_refused_with_the_cure(kind):
+    model, x = small(kind), torch.randn(1, 2, 8, 12)
+    cure = r"needed the same: x\.to\(torch\.float64\) or model\.to\(torch\.float32\)"
+    with pytest.raises(ValueError, match=rf"x has dtype torch\.float32, the model torch\.float64; {cure}"):
+        model(x.float())
+    for dtype in (torch.float64, torch.bfloat16):
+        with pytest.raises(ValueError, match=f"x has dtype {dtype}, the model torch.float32"):
+            model.float()(x.to(dtype))
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # which casts by itself
+        assert model(x.bfloat16()).isfinite().all()
+        with pytest.raises(ValueError, match=r"x has dtype torch\.float64, the model torch\.float32"):  # but not double
+            model(x)
+
+
+def test_an_input_on_another_device_is_refused_with_both():
+    with pytest.raises(ValueError, match=r"x is on meta, the model on cpu; needed both on one device: x\.to\('cpu'\)"):
+        small("vit")(torch.randn(1, 2, 8, 12, device="meta"))
+
+
+def test_weights_that_are_cast_when_their_turn_comes_are_not_asked_for_their_precision():
+    """As by DDP in mixed precision: inputs are cast before the weights are."""
+    model, x = small("vit"), torch.randn(1, 2, 8, 12, dtype=torch.float32)
+    with pytest.raises(ValueError, match="x has dtype"):
+        check_match(x, model)
+    next(model.parameters())._mp_param = None
+    check_match(x, model)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -343,6 +374,10 @@ def test_a_prediction_is_on_the_points_of_its_input_whatever_those_of_the_models
         (
             lambda: vit_no(1, 1, subdomains=(4, 4), positions=(LearnedPosition(tile=(4,)),)),
             r"tile=\(4,\) of a LearnedPosition needs 2 entries",
+        ),
+        (
+            lambda: vit_no(1, 1, subdomains=(4, 4), positions=(RelativeBias(), CoordinatePosition())),
+            r"positions=.* holds CoordinatePosition\(hidden=64\), which says nothing on a grid; needed LearnedPosition",
         ),
         (lambda: vit_no(1, 1), "needed exactly one of the two"),
         (lambda: vit_no(1, 1, subdomains=(2,), subdomain_size=(0.5,)), "needed exactly one of the two"),

@@ -364,7 +364,7 @@ def test_fixed_reference_points_carry_details_round_all_levels():
     ("settings", "message"),
     [
         ({"levels": 0}, "levels=0 must be at least 1"),
-        ({"levels": 2.5}, "levels=2.5 must be at least 1, a whole number"),
+        ({"levels": 2.5}, "levels=2.5; needed int"),
         ({"widening": 0}, "widening=0 must be at least 1"),
         ({"subdomains": (4, 6), "levels": 3}, r"subdomains=\(2, 3\) cannot be halved for a coarser level"),
         ({"subdomains": (), "subdomain_size": (0.25, 0.25), "levels": 3}, r"subdomains=\(2, 3\) cannot be halved"),

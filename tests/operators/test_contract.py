@@ -232,6 +232,39 @@ def test_a_wrong_shape_is_named(name, shape):
         operator(SPECS[name])(torch.randn(shape), cell_of("2-D"))
 
 
+@every_operator
+def test_a_cell_of_another_dimension_is_refused(name):
+    with pytest.raises(ValueError, match=r"cell has points=\(4, 4\); needed 1 axes, as the operator has dim=1"):
+        operator(SPECS[name], dim=1)(torch.randn(1, 2, 4, 16), cell_of("2-D"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [(0, "parts=0 must be"), (-2, "parts=-2 must be"), (4, "parts=4 does not divide 6 output channels")],
+)
+def test_parts_that_there_cannot_be_are_refused(parts, message):
+    with pytest.raises(ValueError, match=message):
+        operator(SPECS["low_rank"])(torch.randn(1, 2, 4, 16), cell_of("2-D"), parts=parts)
+
+
+@every_operator
+@pytest.mark.parametrize("points", [(4, 4), (24, 24)], ids=["few", "many"])
+def test_of_no_samples_there_are_no_outputs_and_gradients_are_nought(name, points):
+    cell, built = Cell.build(points, Midpoint()), operator(SPECS[name])
+    v = torch.randn(0, 3, 4, cell.size, requires_grad=True)
+    for way in ways(built):
+        choose(built, way, tolerance=1e-5)
+        u = built(v, cell)
+        assert u.shape == (0, 3, 6, cell.size)
+        wanted = [v, *built.parameters()]  # some of which an empty output need not depend on
+        slope, *slopes = torch.autograd.grad(u.sin().sum(), wanted, allow_unused=True, materialize_grads=True)
+        assert slope.shape == v.shape
+        assert all((slope == 0).all() for slope in slopes)
+        assert [part.shape for part in built(v, cell, parts=2)] == [(0, 3, 3, cell.size)] * 2
+        with torch.no_grad():
+            assert built(v, cell).shape == u.shape
+
+
 def test_sizes_below_one_are_refused_by_name():
     for spec in SPECS.values():
         kind = type(spec)
@@ -246,6 +279,20 @@ def test_the_evaluation_is_chosen_by_the_number_of_points(name):
     few, many = Cell.build((2, 2), Midpoint()), Cell.build((64, 64), Midpoint())
     assert built.choose(2048, few).value == "dense"
     assert built.choose(64, many).value == "separated"
+
+
+@every_operator
+@pytest.mark.parametrize("channels", [(4, 6), (6, 2)])
+def test_gradients_that_are_recorded_are_those_that_are_not(name, channels):
+    cell, built = cell_of("2-D"), operator(SPECS[name], channels)
+    v = torch.randn(2, 3, channels[0], cell.size, requires_grad=True)
+    for way in ways(built):
+        choose(built, way, tolerance=1e-7)
+        once, again = (
+            torch.autograd.grad(built(v, cell).sin().sum(), [v, *built.parameters()], create_graph=recorded)
+            for recorded in (False, True)
+        )
+        torch.testing.assert_close(again, once)
 
 
 @pytest.mark.parametrize("name", RIDGE)

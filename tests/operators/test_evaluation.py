@@ -6,10 +6,11 @@ import pickle
 import pytest
 import torch
 from torch.func import functional_call
+from torch.utils.checkpoint import checkpoint
 
 from mondrian import LowRank, Mixture, SeparableMixture
 from mondrian.operators import Evaluation, stacked
-from mondrian.operators.evaluation import SeparationTerms, Weights
+from mondrian.operators.evaluation import KernelCache, SeparationTerms, Weights
 from mondrian.operators.ridge import Ridge, terms_needed
 from mondrian.quadrature import Cell, Midpoint
 from tests.operators.cases import RIDGE, SPECS, cell_of, choose, operator, ways
@@ -108,6 +109,99 @@ def test_weights_that_are_loaded_while_training_count_at_once(assign):
     assert (u - expected).abs().amax() < 1e-4 * expected.abs().amax()
 
 
+def test_kernels_may_sharpen_until_no_separation_is_left(monkeypatch):
+    monkeypatch.setattr(SeparationTerms, "EVERY", 2)  # the second look at changed weights reads them
+    built, cell = SeparableMixture(terms=4).build(4, 4), Cell.build((24, 24), Midpoint())
+    v, used = torch.randn(1, 1, 4, cell.size), []
+    for _ in range(40):
+        with torch.no_grad():
+            built.first.weight *= 1.1
+        u = built(v, cell)
+        used.append(built.choose(1, cell))
+    assert [used[0], used[-1]] == [Evaluation.SEPARATED, Evaluation.COLLAPSED]
+    torch.testing.assert_close(u, built.definition(v, cell))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_computes_again_what_it_computed_before(fused, reentrant, asked):
+    built = SeparableMixture(terms=4).build(4, 4)
+    optimiser = torch.optim.Adam(built.parameters(), lr=0.02, fused=fused)
+    cell = Cell.build((16, 16), Midpoint())
+    v = torch.randn(1, 2, 4, cell.size, requires_grad=True)
+    seen = set()
+    for _ in range(2 * SeparationTerms.EVERY + 5):  # an odd number of calls before, so that any of two is the one
+        with torch.no_grad():
+            built(torch.randn(1, 1, 4, CELL.size), CELL)
+        u = checkpoint(built, v, cell, use_reentrant=reentrant)
+        before = built.terms.terms
+        (u - v.detach().flip(-1)).square().mean().backward()
+        assert built.terms.terms == before
+        seen.add(before)
+        optimiser.step()
+        optimiser.zero_grad()
+    assert len(seen) > 1  # the answer did change in between
+    assert len(asked) > 3
+
+
+def test_while_the_weights_stay_so_does_the_answer(asked):
+    built = Mixture(terms=3).build(4, 4)
+    v = torch.randn(1, 2, 4, CELL.size)
+    built(v, CELL)
+    asked.clear()
+    with torch.no_grad():
+        built.first.weight *= 1.01
+    for _ in range(SeparationTerms.EVERY + 10):
+        built(v, CELL)
+    assert not asked
+    with torch.no_grad():
+        built.first.weight *= 1.01
+    built(v, CELL)
+    assert len(asked) == 1
+
+
+def test_loaded_weights_are_looked_at_though_nobody_calls():
+    gentle, steep = Mixture(terms=3).build(3, 3).eval(), Mixture(terms=3).build(3, 3)
+    with torch.no_grad():
+        steep.first.weight *= 2.5
+    few = gentle.terms.terms
+    for built in (gentle, pickle.loads(pickle.dumps(gentle)), copy.deepcopy(gentle)):
+        built.load_state_dict(steep.state_dict())
+        assert built.terms.terms == terms_needed(Ridge.of(steep.first), 1e-5 * SeparationTerms.MARGIN) > few
+
+
+def test_on_the_meta_device_the_last_answer_serves():
+    built = Mixture(terms=3).build(4, 4)
+    known = built.terms.terms
+    built.to("meta")
+    for cell in (CELL, Cell.build((64, 64), Midpoint())):
+        v = torch.empty(1, 2, 4, cell.size, device="meta")
+        assert built(v, Cell.build(cell.points, Midpoint(), device="meta")).shape == v.shape
+    assert built.terms.terms == known
+
+
+def test_a_kernel_of_another_cell_that_is_asked_for_meanwhile_is_not_given():
+    cache, weight, other = KernelCache(), torch.zeros(3), Cell.build((2, 8), Midpoint())
+
+    class Interrupted:
+        """A label; comparing it takes so long that another thread comes in between, once."""
+
+        waiting = True
+
+        def __eq__(self, label):
+            if self.waiting:
+                self.waiting = False
+                cache.get([weight], other, "another", lambda: "wrong")
+            return isinstance(label, Interrupted)
+
+        def __hash__(self):
+            return 0
+
+    with torch.no_grad():
+        for _ in range(3):
+            assert cache.get([weight], CELL, Interrupted(), lambda: "right") == "right"
+
+
 def test_in_use_the_weights_are_read_whenever_they_have_changed(asked):
     built = Mixture(terms=3).build(4, 4).eval()
     v = torch.randn(1, 2, 4, CELL.size)
@@ -136,9 +230,9 @@ def test_a_kernel_is_dropped_when_the_weights_are_cast_or_loaded(name):
     for change in (lambda: built.double().float(), lambda: built.load_state_dict(built.state_dict())):
         with torch.no_grad():
             built(v, CELL)
-        assert built.cache.value is not None
+        assert built.cache.entry is not None
         change()
-        assert built.cache.value is None
+        assert built.cache.entry is None
 
 
 def test_nothing_is_kept_of_weights_whose_writes_are_not_counted():
@@ -146,7 +240,7 @@ def test_nothing_is_kept_of_weights_whose_writes_are_not_counted():
         built = operator(Mixture(terms=3)).eval()
     with torch.no_grad():
         built(torch.randn(1, 2, 4, CELL.size), CELL)
-    assert built.cache.value is None
+    assert built.cache.entry is None
 
 
 def test_what_is_kept_does_not_keep_a_graph():

@@ -29,7 +29,8 @@ def square_mesh(n: int, *, jitter: float = 0.0, seed: int = 0) -> Mesh:
 
 def small(partition=None, **more) -> PointOperator:
     """A model with two channels in, three out, in float64, biases away from zero."""
-    settings = {"hidden_channels": 8, "n_layers": 2, "n_heads": 2, "reference": (2, 3)} | more
+    heads = {} if "attention" in more else {"n_heads": 2}
+    settings = {"hidden_channels": 8, "n_layers": 2, "reference": (2, 3)} | heads | more
     settings.setdefault("resampler", RESAMPLERS["attention"])
     model = point_no(2, 3, partition=partition or Boxes((3, 2)), **settings)
     with torch.no_grad():

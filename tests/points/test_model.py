@@ -17,6 +17,7 @@ from mondrian import (
     Rotary,
     WindowedAttention,
 )
+from mondrian.attention import Position
 from mondrian.operators import use_definitions
 from mondrian.points import (
     Boxes,
@@ -29,6 +30,7 @@ from mondrian.points import (
     PointSpec,
     parts_of,
     point_no,
+    with_neighbours,
 )
 from mondrian.quadrature import Cell, Midpoint
 from tests.points.cases import RESAMPLERS, UNIT, cloud, small, smooth, square_mesh
@@ -281,6 +283,15 @@ def test_a_periodic_box_lets_opposite_sides_meet():
         (lambda m, p: m(torch.randn(1, 3, p.size), p), r"values has shape \(1, 3, 81\).*needed \(batch, 2 channels"),
         (lambda m, p: m(torch.randn(1, 2, 5), p), r"values has shape \(1, 2, 5\).*81 points"),
         (lambda m, p: m(torch.ones(1, 2, p.size, dtype=torch.long), p), "dtype torch.int64; needed .* floating-point"),
+        (
+            lambda m, p: m(torch.ones(1, 2, p.size, dtype=torch.float32), p),
+            r"values has dtype torch.float32, the model torch.float64; needed .*: values.to\(torch.float64\) or model",
+        ),
+        (
+            lambda m, p: m([torch.ones(2, p.size).half()], [p]),
+            "values has dtype torch.float16, the model torch.float64",
+        ),
+        (lambda m, p: m(torch.ones(1, 2, p.size, device="meta"), p), "values is on meta, the model on cpu"),
         (lambda m, p: m([torch.randn(2, p.size)], [p, p]), "values holds 1 functions; needed 2"),
         (lambda m, p: m([torch.randn(2, p.size), torch.randn(2, 3)], [p, p]), r"values\[1\] has shape \(2, 3\)"),
         (lambda m, p: m(torch.randn(1, 2, p.size), [p, p]), "one tensor for 2 point sets"),
@@ -317,6 +328,31 @@ def test_bad_input_is_named(run, message):
         run(small(), square_mesh(8).point_set())
 
 
+@pytest.mark.parametrize("partition", [Boxes((3, 2)), METIS], ids=["boxes", "parts"])
+def test_points_are_placed_on_the_cpu_whatever_the_default_device(partition):
+    model, mesh, values = small(partition), square_mesh(4), torch.randn(1, 2, 20)
+    grid = Grid((1.0, 2.0), points=(5, 4), ends=(2, 0))
+
+    def placed():
+        points, wanted = with_neighbours(PointSet.of_grid(grid), 3), PointSet.of_grid(grid.with_points((3, 3)))
+        given = model.place(points)
+        return given, given.at([wanted]), model.place([points, mesh.point_set()])
+
+    expected = placed()
+    with torch.device("meta"):  # on which nothing can be looked at
+        found = placed()
+    for one, other in zip(found, expected, strict=True):
+        for name in ("index", "filled", "place", "cell", "coordinates", "weights"):
+            assert torch.equal(getattr(one.tiles, name), getattr(other.tiles, name))
+        for name in ("centres", "sizes", "scales"):
+            assert torch.equal(getattr(one, name), getattr(other, name))
+        assert torch.equal(one.arrangement.centres, other.arrangement.centres)
+        assert torch.equal(one.arrangement.filled, other.arrangement.filled)
+    with torch.device("meta"):
+        answer = model(values, found[0], found[1])
+    assert torch.equal(answer, model(values, expected[0], expected[1]))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -332,6 +368,15 @@ def test_bad_input_is_named(run, message):
         (lambda: PointSpec(1, 1, Boxes((2, 2)), attention=WindowedAttention(window=(4, 4))), "larger than"),
         (lambda: CoordinatePosition(hidden=0), "hidden=0 must be at least 1"),
         (lambda: point_no(1, 1, partition=Boxes((2, 2)), attention=CentreAttention(n_heads=3)), "does not divide"),
+        (
+            lambda: point_no(1, 1, partition=Boxes((2, 2)), n_heads=2, attention=CentreAttention()),
+            r"n_heads=2 and radius=None beside attention=CentreAttention\(.*: needed them in the attention",
+        ),
+        (
+            lambda: point_no(1, 1, partition=Boxes((2, 2)), radius=1.0, attention=CentreAttention()),
+            r"n_heads=None and radius=1\.0 beside attention=CentreAttention",
+        ),
+        (lambda: PointSpec(1, 1, Boxes((2, 2)), positions=(Position(),)), r"holds Position\(\), which says nothing"),
     ],
 )
 def test_impossible_settings_are_refused(make, message):

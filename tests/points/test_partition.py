@@ -136,11 +136,12 @@ def test_the_graph_of_coincident_points_has_no_loops():
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        (lambda: Boxes(()), "must hold whole numbers"),
-        (lambda: Boxes((2, 0)), "must hold whole numbers of at least 1"),
+        (lambda: Boxes(()), "must hold numbers of at least 1, one an axis"),
+        (lambda: Boxes((2, 2.5)), r"subdomains=\(2, 2\.5\); needed tuple\[int, ...\]"),
+        (lambda: Boxes((2, 0)), "must hold numbers of at least 1"),
         (lambda: Boxes((2,)).cut(cloud(9)), r"subdomains=\(2,\) has 1 axes; needed 2"),
-        (lambda: MetisParts(parts=0), "parts=0 must be a whole number of at least 1"),
-        (lambda: MetisParts(parts=2.5), "parts=2.5 must be a whole number"),
+        (lambda: MetisParts(parts=0), "parts=0 must be at least 1"),
+        (lambda: MetisParts(parts=2.5), "parts=2.5; needed int"),
         (lambda: MetisParts(parts=4).cut(cloud(9)), "no edges for METIS"),
         (lambda: MetisParts(parts=17).cut(square_mesh(3).point_set()), "parts=17 are more than the 16 points"),
         (lambda: parts_of(cloud(9), torch.zeros(8, dtype=torch.long), 2), r"members has shape \(8,\)"),

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from scipy.spatial import QhullError
 
 from mondrian import Grid
 from mondrian.points import PointSet, voronoi_weights
@@ -39,6 +40,71 @@ def test_points_on_the_walls_have_half_and_quarter_cells():
     trapezoid = torch.tensor([0.5, 1, 1, 1, 0.5], dtype=torch.float64) / 4
     expected = torch.outer(trapezoid, trapezoid).flatten()
     torch.testing.assert_close(voronoi_weights(x, UNIT), expected, rtol=1e-5, atol=0)
+
+
+THIN = {
+    "plane": ((1e3, 1.0), (9, 5)),
+    "plane, many": ((1.0, 1e3), (60, 40)),
+    "plate": ((1e3, 1e3, 1.0), (5, 4, 4)),
+    "pipe": ((1.0, 1e3, 1.0), (4, 9, 4)),
+    "slab": ((1.0, 1e3, 30.0), (4, 6, 5)),
+}
+
+
+@pytest.mark.parametrize(("extent", "points"), THIN.values(), ids=THIN)
+def test_in_the_thinnest_box_the_vertices_of_a_grid_have_the_trapezoidal_rule(extent, points):
+    vertices = PointSet.of_grid(Grid(extent, points, ends=(2,) * len(extent), origin=(3.0,) * len(extent)))
+    weights = voronoi_weights(vertices.coordinates, vertices.domain)
+    assert weights.sum().item() == pytest.approx(math.prod(extent), rel=1e-12)
+    assert (weights - vertices.weights).abs().max() < 1e-5 * max(points) * vertices.weights.max()
+
+
+@pytest.mark.parametrize(("extent", "points"), THIN.values(), ids=THIN)
+def test_in_the_thinnest_box_irregular_points_on_all_faces_have_the_product_of_the_rules(extent, points):
+    axes = [torch.rand(n, dtype=torch.float64).sort().values for n in points]
+    for axis in axes:
+        axis[0], axis[-1] = 0.0, 1.0
+    places = [axis * length for axis, length in zip(axes, extent, strict=True)]
+    x = torch.cartesian_prod(*places)
+    expected = torch.ones(1, dtype=torch.float64)
+    for along, length in zip(places, extent, strict=True):
+        expected = torch.outer(expected, voronoi_weights(along[:, None], Grid((length,)))).flatten()
+    weights = voronoi_weights(x, Grid(extent))
+    assert (weights > 0).all()
+    assert (weights - expected).abs().max() < 1e-5 * max(points) * expected.max()
+
+
+@pytest.mark.parametrize("extent", [(1e3, 1.0), (1e3, 1e3, 1.0), (1e3, 1.0, 1.0)], ids=["plane", "plate", "pipe"])
+def test_in_the_thinnest_box_a_cloud_that_touches_its_faces_is_counted_right(extent):
+    dim = len(extent)
+    x = torch.rand(60, dim, dtype=torch.float64)
+    for number, (axis, face) in enumerate(itertools.product(range(dim), (0.0, 1.0))):
+        x[8 * number : 8 * number + 8, axis] = face
+    x = x * torch.tensor(extent)
+    weights = voronoi_weights(x, Grid(extent))
+    assert (weights > 0).all()
+    places = torch.rand(200_000, dim, dtype=torch.float64) * torch.tensor(extent)
+    counted = torch.bincount(torch.cdist(places, x).argmin(dim=1), minlength=60) / len(places)
+    deviation = (counted * (1 - counted) / len(places)).sqrt()
+    assert ((weights / weights.sum() - counted).abs() < 5 * deviation + 1e-4).all()
+
+
+def test_a_diagram_that_rounding_has_spoilt_is_refused(monkeypatch):
+    monkeypatch.setattr("mondrian.points.weights.THINNEST", 1e9)
+    vertices = PointSet.of_grid(Grid((1e6, 1.0), (9, 5), ends=(2, 2)))
+    with pytest.raises(
+        ValueError, match=r"too close to each other .* of 45 cells have no volume, and all fill .*; needed"
+    ):
+        voronoi_weights(vertices.coordinates, vertices.domain)
+
+
+def test_points_that_qhull_gives_up_on_are_refused(monkeypatch):
+    def give_up(points):
+        raise QhullError("QH6154 Qhull precision error: initial simplex is flat\nand much more")
+
+    monkeypatch.setattr("scipy.spatial.Voronoi", give_up)
+    with pytest.raises(ValueError, match=r"coordinates, 9 of them .*extent=\(1\.0, 1\.0\), .*: QH6154 .* flat; needed"):
+        voronoi_weights(torch.rand(9, 2, dtype=torch.float64), UNIT)
 
 
 def test_coincident_points_share_their_cell():
@@ -88,7 +154,10 @@ def test_the_bounding_box_is_the_domain_if_none_is_given():
         (lambda: PointSet(torch.rand(9, 2), torch.ones(9), UNIT), "sum to 9; needed .* at most the box's 1"),
         (lambda: PointSet(torch.rand(2, 2), box=UNIT, edges=torch.tensor([[0, 2]])), "edges names points 0 to 2"),
         (lambda: PointSet.estimated(torch.rand(9, 4), Grid((1.0,) * 4)), "at most 3"),
-        (lambda: PointSet.estimated(torch.rand(9, 2) * torch.tensor([1e-3, 1e3])), "too thin for a Voronoi diagram"),
+        (
+            lambda: PointSet.estimated(torch.rand(9, 2, dtype=torch.float64), Grid((2e3, 1.0))),
+            r"extent=\(2000\.0, 1\.0\) is too thin for a Voronoi diagram; needed sides of at most 1 to 1000",
+        ),
     ],
 )
 def test_bad_points_are_refused(make, message):

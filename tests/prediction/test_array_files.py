@@ -107,3 +107,13 @@ def test_predictions_that_are_not_finite_are_counted(surrogate, samples, tmp_pat
             parameter.mul_(1e4)
     report = predict_file(surrogate, save(tmp_path / "x.npy", x), tmp_path / "y.npy", batch_size=2)
     assert report.not_finite == int((~np.isfinite(np.load(tmp_path / "y.npy"))).any(axis=(1, 2, 3)).sum()) > 0
+
+
+def test_packed_arrays_that_are_damaged_are_named(surrogate, samples, tmp_path):
+    x = np.random.default_rng(2).choice(abs(samples).ravel(), (200, 3, 8, 4))  # many equal numbers, which pack well
+    np.savez_compressed(tmp_path / "x.npz", x)
+    whole = (tmp_path / "x.npz").read_bytes()
+    for place in np.linspace(100, len(whole) - 200, 20, dtype=int):
+        (tmp_path / "x.npz").write_bytes(whole[:place] + bytes(50) + whole[place + 50 :])
+        with pytest.raises((ValueError, OSError), match=r"x\.npz"):
+            predict_file(surrogate, tmp_path / "x.npz", tmp_path / "y.npy", batch_size=200)

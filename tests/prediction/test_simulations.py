@@ -84,6 +84,21 @@ def test_fields_without_time_are_one_frame(tmp_path):
     assert source.fields["q"].read(1, slice(0, 1)).dtype == np.float64
 
 
+def test_frames_from_no_frame_are_those_of_the_start(simulations, tmp_path):
+    surrogate = build(("gamma",), ("u[0]", "u[1]"))
+    write_shard(tmp_path / "x.hdf5", simulations, name="test", identity={})
+    window = WindowDataset(WellFiles(path=str(tmp_path / "x.hdf5")).open(), Window(("gamma",), ("u",), steps_out=2))
+    assert window.out_channels == surrogate.spec.out_names
+    predict_file(surrogate, tmp_path / "x.hdf5", tmp_path / "y.hdf5")
+    source = WellFiles(path=str(tmp_path / "y.hdf5")).open()
+    assert source.times.tolist() == [0.0, 6.0]  # the frames that it was trained on
+    x = np.stack([sample["x"].numpy() for sample in window])
+    y = directly(surrogate, x, grid=simulations.grid)
+    np.testing.assert_allclose(source.fields["u"].read(4, slice(0, 2))[:, 0], y[4], atol=1e-6)
+    with pytest.raises(ValueError, match=r"steps=2 needs an input that changes in time; \(gamma\) does not"):
+        predict_file(surrogate, tmp_path / "x.hdf5", tmp_path / "y.hdf5", steps=2)
+
+
 def test_steps_of_several_fields_are_told_apart(tmp_path):
     surrogate = build(("u[0]", "v[0]"), ("u[1]", "v[1]", "u[2]", "v[2]"))
     x = np.random.default_rng(0).standard_normal((3, 2, 8, 4)).astype(np.float32)
@@ -112,3 +127,5 @@ def test_simulations_that_do_not_fit_are_refused(surrogate, simulations, tmp_pat
         with pytest.raises(ValueError, match=message):
             predict_file(model, file, tmp_path / "y.hdf5", **options)
     assert [path.name for path in tmp_path.iterdir()] == ["x.hdf5"]
+    with pytest.raises(ValueError, match=r"points=\(16, 8\) are asked for; .* has \(8, 4\)"):
+        predict_file(surrogate, tmp_path, tmp_path / "y.hdf5", points=(16, 8))

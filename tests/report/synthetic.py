@@ -108,8 +108,9 @@ def make_run(
     rollout: bool = True,
     evaluated: bool = True,
     data: str = "data/ac",
+    measured: dict[str, Any] | None = None,
 ) -> Run:
-    """A run of three validations, and its evaluation."""
+    """A run of three validations, and its evaluation; `measured` is what that says of the data, `split` for example."""
     run = Run(folder)
     run.write(
         {
@@ -131,7 +132,7 @@ def make_run(
     run.history_file.write_text(HISTORY)
     if evaluated:
         run.evaluation.mkdir()
-        content = metrics(points, level=level, rollout=rollout)
+        content = metrics(points, level=level, rollout=rollout) | (measured or {})
         (run.evaluation / "metrics.json").write_text(json.dumps(content))
         np.savez(run.evaluation / "fields.npz", **fields(points, rollout=rollout))
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -228,6 +229,17 @@ def test_rollouts_show_errors_and_correlation_against_time(tmp_path: Path) -> No
     band = error.collections[0].get_paths()[0].vertices
     assert band[:, 1].min() == pytest.approx(0.09)
     assert band[:, 1].max() == pytest.approx(0.44)
+
+
+@pytest.mark.parametrize(("finite", "top"), [(0, 1.05), (2, 1.05 * 0.22)])
+def test_rollouts_that_leave_all_bounds_are_drawn_as_far_as_they_are_finite(
+    tmp_path: Path, finite: int, top: float
+) -> None:
+    rollout = read(tmp_path)[0].rollout[0]
+    lost = (Summary(np.inf, np.inf, np.inf, count=4),) * (len(rollout.times) - finite)
+    figure = draw_rollouts({"a": replace(rollout, relative_l2=(*rollout.relative_l2[:finite], *lost))})
+    assert figure.axes[0].get_ylim() == pytest.approx((0.0, top))
+    Picture.of(figure, name="picture", label="label", caption="caption")
 
 
 def test_strips_are_rows_of_truth_prediction_and_error(tmp_path: Path) -> None:

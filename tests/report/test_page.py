@@ -170,6 +170,32 @@ def test_only_runs_that_learnt_the_same_are_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("measured", "part"),
+    [
+        ({"split": "train", "simulations": 4}, "4 train simulations"),
+        ({"split": "test", "simulations": 2}, "2 test simulations"),
+        ({"data": "data/other"}, "4 test simulations of data/other"),
+    ],
+)
+def test_errors_on_different_parts_are_not_compared(measured: dict[str, Any], part: str, tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / "a", name="worse", level=2.0),
+        make_run(tmp_path / "b", name="eased", measured=measured),
+        make_run(tmp_path / "c", name="better"),
+        make_run(tmp_path / "d", name="new", evaluated=False),
+    ]
+    page, *_ = write_report(runs, tmp_path / "all.html")
+    text, tables = page.read_text(), re.findall(r'<table class="sortable">.*?</table>', page.read_text())
+    rows = [re.findall(r'<tr><th scope="row">(\w+)</th>', table) for table in tables]
+    assert rows[:2] == [["worse", "better", "new"], ["eased"]]
+    learnt = "data/ac: u, gamma → u"
+    assert re.findall(r"<h2>Runs (.*?)</h2>", text) == [f"1: {learnt}, 4 test simulations", f"2: {learnt}, {part}"]
+    for of_group, of_run in (("4 test simulations", 2), (part, 1)):
+        assert text.count(f"Means over {of_group} with bootstrap intervals; the best") == 1
+        assert text.count(f"Means over {of_group} with bootstrap intervals; samples") == of_run
+
+
+@pytest.mark.parametrize(
     ("data", "text"),
     [
         ({"files": {"path": "data/ns/"}, "window": {"input": ["w"], "target": ["w"]}}, "data/ns: w → w"),

@@ -249,6 +249,22 @@ def test_autocast_does_not_lower_its_precision():
         assert torch.equal(resample(u, source, target), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("points", [(48, 65), (96, 20), (700, 901)], ids=["one matrix", "means", "stretches"])
+def test_in_half_precision_constants_are_kept_and_all_else_is_rounded_once(dtype, points):
+    here, there = points
+    source = Grid((1.0, 1.0), points=(here, 9), periodic=(False, True), ends=(0, 2))
+    target = Grid((1.0, 1.0), points=(there, 12))
+    for value in (1.0, -0.1, 300.0):
+        u = torch.full((1, 1, *source.points), value, dtype=dtype)
+        assert torch.equal(resample(u, source, target), torch.full((1, 1, *target.points), value, dtype=dtype))
+    u = torch.randn(1, 1, *source.points).to(dtype).requires_grad_()
+    w = resample(u, source, target)
+    assert torch.equal(w, resample(u.float(), source, target).to(dtype))
+    (slope,) = torch.autograd.grad(w.sum(), u)
+    assert slope.dtype == dtype
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

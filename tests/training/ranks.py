@@ -16,6 +16,7 @@ from torch import Tensor
 
 from mondrian.parallel.peers import PeersLost
 from mondrian.process import rank
+from mondrian.training.guards import Diverged
 from mondrian.training.module import OperatorTraining
 from mondrian.training.train import train_config
 
@@ -36,7 +37,7 @@ def main(file: Path) -> None:
         seen[name] = []
         try:
             train_config(words)
-        except PeersLost as error:
+        except (PeersLost, Diverged) as error:
             seen[name] = str(error)
         file.with_name(f"{file.stem}_{number}.json").write_text(json.dumps(seen))
 

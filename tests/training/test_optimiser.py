@@ -41,6 +41,9 @@ def test_the_schedule_sets_these_rates() -> None:
         ({"lr": 0.0}, "lr=0.0 and final_lr=0.0 must be positive"),
         ({"lr": 1e-3, "final_lr": 1e-2}, "the final one not larger"),
         ({"warmup": -1}, "negative"),
+        ({"betas": (0.9,)}, r"betas=\(0\.9,\) must be two numbers from 0 on and below 1"),
+        ({"betas": (0.9, 1.0)}, r"betas=\(0\.9, 1\.0\) must be two numbers"),
+        ({"betas": (-0.1, 0.9)}, r"betas=\(-0\.1, 0\.9\) must be two numbers"),
     ],
 )
 def test_bad_settings_are_named(arguments: dict[str, float], message: str) -> None:

@@ -104,6 +104,7 @@ def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began
         "meshes": [*meshes, "trainer=fsdp"],
         "sharded": ["resume=true", "trainer=fsdp", "max_steps=4"],
         "together": ["resume=true", "trainer=ddp", "max_steps=6"],
+        "diverged": [*noisy, "trainer=ddp", "optimizer.lr=1e200", "validate_every=1"],
         "asleep": [*noisy, "trainer=ddp", "checkpoint_every=1", "log_every=4"],
     }
     folders = {"sharded": "handed_over", "together": "handed_over"}
@@ -123,6 +124,7 @@ def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began
     assert_same(Run.open(tmp_path / "pushed"), run_of("pushed_alone", *pushed))
     assert_same(Run.open(tmp_path / "meshes"), run_of("meshes_alone", *meshes))
 
+    assert all("validation loss is nan at step 1" in rank["diverged"] for rank in seen)
     assert "process 0 of 2 cannot reach the others (trainer.timeout=20 s)" in seen[0]["asleep"]
     woken = run_of("asleep", "resume=true", "trainer=default").history()["train_loss"]
     means = alone.history()["train_loss"]

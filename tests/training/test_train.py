@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +17,14 @@ from lightning.pytorch import Trainer
 from mondrian import Grid, files, vit_no
 from mondrian.artefact import ModelSpec
 from mondrian.data import AllenCahn, Splits
+from mondrian.data.datasets import Sample, WindowDataset
 from mondrian.data.generate import generate, plan
 from mondrian.history import HistoryFile
 from mondrian.recipes import recipe_names
 from mondrian.training import Diverged, Run, Stopped, train_model
 from mondrian.training.checkpoints import newest, saved
 from mondrian.training.module import OperatorTraining
+from mondrian.training.optimiser import AdamW
 from mondrian.training.recorder import Recorder
 from mondrian.training.settings import configure
 from mondrian.training.train import train_config
@@ -108,6 +111,14 @@ def test_portions_of_a_batch_make_the_same_step(words: list[str], tmp_path: Path
     portions = train_config([*words, f"run={tmp_path / 'two'}", "trainer.accumulate_grad_batches=2"])
     for name in ("step", "train_loss", "valid_loss"):
         assert portions.history()[name] == pytest.approx(whole.history()[name], rel=1e-8, nan_ok=True)
+
+
+@pytest.mark.parametrize("extra", [(), ("trainer.accumulate_grad_batches=2",)])
+def test_the_history_has_the_rate_that_each_step_used(words: list[str], extra: tuple[str, ...]) -> None:
+    run = train_config([*words, "optimizer.lr=4e-3", "optimizer.warmup=3", "optimizer.decay=linear", *extra])
+    rates = run.history()["learning_rate"]
+    schedule = AdamW(lr=4e-3, warmup=3, decay="linear", final_lr=run.config["optimizer"]["final_lr"])
+    assert rates[~np.isnan(rates)] == pytest.approx([schedule.rate(step, 8) for step in range(8)])
 
 
 def test_it_learns(words: list[str]) -> None:
@@ -270,6 +281,12 @@ def test_bad_input_is_named(words: list[str], tmp_path: Path) -> None:
     refused(words, "must be a list of words", "data.input=u")
     refused(words, "nowhere does not exist", f"data.path={tmp_path / 'nowhere'}", error=OSError)
     refused(words, r"points=\(8, 8\) are not stored", "data.train_points=[8,8]")
+    refused(words, r"train_points=32 must list the points of each axis, for example", "data.train_points=32")
+    refused(words, r"fractions=0\.5 must be a list of numbers, for example", "data.fractions=0.5")
+    for value in ("0", "two", "1.5"):
+        setting = f"trainer.accumulate_grad_batches={value}"
+        refused(words, f"{setting} must be a whole number from 1 on", setting)
+    refused(words, r"betas=\(0\.9,\) must be two numbers from 0 on and below 1", "optimizer.betas=[0.9]")
     refused(words, "decay=sudden is not known", "optimizer.decay=sudden")
     refused(words, "AdamW has lr='fast'; needed float", "optimizer.lr=fast")
     refused(words, "simulations=100 are wanted; .* has 12", "data.simulations=100")
@@ -345,6 +362,29 @@ def test_mixed_precision_trains_every_parameter(navier_stokes: Path, tmp_path: P
     trained = weights(run)
     moved = [not torch.equal(trained[f"surrogate.{key}"], value) for key, value in untrained.items()]
     assert sum(moved) > 0.9 * len(moved)
+
+
+def test_in_half_precision_fields_are_scaled_before_they_are_rounded(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A field far from zero beside its deviation: rounded as it comes, all of its values would be the same."""
+    original = WindowDataset.__getitems__
+
+    def with_offset(self: WindowDataset, indices: Sequence[int]) -> list[Sample]:
+        samples = original(self, indices)
+        for sample in samples:
+            sample["x"][0] += 1e4
+            sample["y"] += 1e4
+        return samples
+
+    monkeypatch.setattr(WindowDataset, "__getitems__", with_offset)
+    single, half = (
+        train_config([*words, f"trainer.precision={kind}", "max_steps=2", f"run={tmp_path / kind}"])
+        for kind in ("32-true", "bf16-true")
+    )
+    assert {weight.dtype for weight in weights(half).values()} == {torch.bfloat16}
+    for name in ("train_loss", "valid_loss", "valid_mae"):
+        np.testing.assert_allclose(half.history()[name], single.history()[name], rtol=0.05)
 
 
 @pytest.mark.compiled

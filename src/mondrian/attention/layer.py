@@ -12,6 +12,7 @@ from mondrian.attention.patterns import AttentionSpec
 from mondrian.attention.position import OffsetPosition, Position, Rotary, rotate
 from mondrian.decomposition import Lattice
 from mondrian.operators.base import OperatorSpec
+from mondrian.operators.derivatives import differentiable_attention
 from mondrian.quadrature import Cell
 from mondrian.strip import Slab, Strip
 
@@ -74,7 +75,9 @@ class FunctionAttention(nn.Module):
         if torch.compiler.is_compiling():  # as an argument it would be one graph for each resolution
             q, scale = q * scale, 1.0
         attend = self.spec.definition if self.plain else self.spec.attend
-        return self.out(self._merge(attend(q, k, v, place, self.bias, scale=scale), u, cell), cell)
+        with differentiable_attention():
+            seen = attend(q, k, v, place, self.bias, scale=scale)
+        return self.out(self._merge(seen, u, cell), cell)
 
     def _rotated(self, u: Tensor, angles: Tensor) -> Tensor:
         return rotate(u.unflatten(2, (self.spec.n_heads, -1)), angles).flatten(2, 3)

@@ -23,7 +23,7 @@ from mondrian.operators.base import OperatorSpec
 from mondrian.spec import Spec
 from mondrian.strip import Rows, Strip
 
-Bias = Callable[[Int[Tensor, "row column axis"], tuple[int, ...]], Float[Tensor, "head row column"]]
+Bias = Callable[[Int[Tensor, "row column axis"], tuple[int, ...], tuple[int, ...]], Float[Tensor, "head row column"]]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,18 @@ class AttentionSpec(Spec):
     def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
         """Whether the first cell attends to the second."""
         raise NotImplementedError
+
+    def width(self, axis: int, count: int) -> int:
+        """How many in a row of `count` cells along an axis a cell may see."""
+        return count
+
+    def rings(self, lattice: Lattice) -> tuple[int, ...]:
+        """The number of cells round each axis that is seen all the way round; 0 for others.
+
+        Only there the length of the ring may count: what is seen less far must not know how long it is.
+        """
+        axes = enumerate(zip(lattice.counts, lattice.periodic, strict=True))
+        return tuple(n if ring and self.width(axis, n) >= n else 0 for axis, (n, ring) in axes)
 
     def seen_by(self, rows: Rows) -> Rows:
         """All rows that hold something that a cell of `rows` attends to."""
@@ -85,7 +97,7 @@ class AttentionSpec(Spec):
         self.check(strip.lattice)
         score = torch.einsum("bhif,bhjf->bhij", scale * q, k)
         if bias is not None:
-            score = score + bias(strip.offsets(q.device), strip.lattice.reach)
+            score = score + bias(strip.offsets(q.device), strip.lattice.reach, self.rings(strip.lattice))
         return torch.softmax(self.hide(score, strip), dim=-1) @ v
 
     def hide(self, score: Float[Tensor, "batch head query key"], strip: Strip) -> Float[Tensor, "batch head query key"]:
@@ -114,7 +126,9 @@ class GlobalAttention(AttentionSpec):
         scale: float = 1.0,
     ) -> Tensor:
         strip = Strip.of(lattice)
-        mask = None if bias is None else bias(strip.offsets(q.device), strip.lattice.reach)[None].to(q.dtype)
+        mask = None
+        if bias is not None:
+            mask = bias(strip.offsets(q.device), strip.lattice.reach, self.rings(strip.lattice))[None].to(q.dtype)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
 
 
@@ -161,6 +175,9 @@ class WindowedAttention(AttentionSpec):
             together &= number[:, None] == number[None, :]
         return together
 
+    def width(self, axis: int, count: int) -> int:
+        return self.window[axis]
+
     def seen_by(self, rows: Rows) -> Rows:
         w, s = self.window[0], self.shift[0]
         first = s + (rows.start - s) // w * w
@@ -180,7 +197,8 @@ class WindowedAttention(AttentionSpec):
         strip = Strip.of(lattice)
         self.check(strip.lattice)
         groups = windows(strip, self.window, self.shift, q.device)
-        values = None if bias is None else bias(groups.offsets, tuple(w - 1 for w in self.window))
+        reach = tuple(w - 1 for w in self.window)
+        values = None if bias is None else bias(groups.offsets, reach, self.rings(strip.lattice))
         return groups.attend(q, k, v, values, scale)
 
 
@@ -213,6 +231,9 @@ class NeighborhoodAttention(AttentionSpec):
         far = ~strip.select(self.sees(strip.lattice, score.device))
         return score.masked_fill(far, 0.0 if self.zero_far else -torch.inf)
 
+    def width(self, axis: int, count: int) -> int:
+        return 2 * self.radius + 1
+
     def seen_by(self, rows: Rows) -> Rows:
         reach = rows.counts[0] if self.zero_far else self.radius
         return Rows.within(rows.lattice, rows.start - reach, rows.stop + reach)
@@ -232,7 +253,8 @@ class NeighborhoodAttention(AttentionSpec):
         groups = tiles(strip, self.radius, q.device)
         offsets = strip.offsets(q.device) if groups is None else groups.offsets
         reach = (self.radius,) * len(strip.lattice.counts)
-        values = None if bias is None else bias(offsets.clamp(-self.radius, self.radius), reach)
+        near_by = offsets.clamp(-self.radius, self.radius)  # others are not seen
+        values = None if bias is None else bias(near_by, reach, self.rings(strip.lattice))
         if groups is None:  # the halo would reach everything: nothing to save
             near = offsets.abs().amax(dim=-1) <= self.radius
             return self._softmax(q, k, v, mask_of(hide(near[None]), values, q), v, scale)

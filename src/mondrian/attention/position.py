@@ -89,18 +89,21 @@ class OffsetBias(nn.Module):
     """A function of offsets in subdomains, which need not be whole numbers; one value a head."""
 
     def forward(
-        self, offsets: Int[Tensor, "row column axis"], reach: tuple[int, ...]
+        self, offsets: Int[Tensor, "row column axis"], reach: tuple[int, ...], rings: tuple[int, ...] = ()
     ) -> Float[Tensor, "head row column"]:
-        """The bias for a table of offsets of at most `reach`, evaluated once for each different offset."""
+        """The bias for a table of offsets of at most `reach`, evaluated once for each different offset.
+
+        `rings` has the number of subdomains round each axis that is seen all the way round, 0 for others.
+        """
         axes = [torch.arange(-n, n + 1, device=offsets.device) for n in reach]
         different = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(reach))
         index = torch.zeros_like(offsets[..., 0])
         for axis, n in enumerate(reach):
             index = index * (2 * n + 1) + offsets[..., axis] + n
-        return self.at(different)[index].permute(2, 0, 1)
+        return self.at(different, rings)[index].permute(2, 0, 1)
 
-    def at(self, offsets: Shaped[Tensor, "*place axis"]) -> Float[Tensor, "*place head"]:
-        """The values at some offsets."""
+    def at(self, offsets: Shaped[Tensor, "*place axis"], rings: tuple[int, ...] = ()) -> Float[Tensor, "*place head"]:
+        """The values at some offsets, which go the shorter way round where there are rings."""
         raise NotImplementedError
 
 
@@ -125,7 +128,7 @@ class OffsetNetwork(OffsetBias):
         self.first = nn.Linear(dim, hidden)
         self.second = nn.Linear(hidden, n_heads, bias=False)
 
-    def at(self, offsets: Shaped[Tensor, "*place axis"]) -> Float[Tensor, "*place head"]:
+    def at(self, offsets: Shaped[Tensor, "*place axis"], rings: tuple[int, ...] = ()) -> Float[Tensor, "*place head"]:
         way = offsets.to(self.first.weight.dtype)
         return self.second(F.gelu(self.first(way.sign() * torch.log2(1 + way.abs()) / 3)))
 
@@ -136,6 +139,7 @@ class Gaze(OffsetPosition):
 
     Otherwise attention would have to find out first which subdomains lie next to each other. The heads begin with the
     neighbours along the axes, then come those across corners, then the first again; $s$ begins with `sharpness`.
+    Where attention goes all the way round a periodic axis, so does $d - c$, the shorter way.
     """
 
     sharpness: float = 2.0
@@ -158,9 +162,12 @@ class GazeBias(OffsetBias):
         self.place = nn.Parameter(torch.tensor([near[head % len(near)] for head in range(n_heads)]) * 1.0)
         self.log_sharpness = nn.Parameter(torch.full((n_heads,), math.log(sharpness)))
 
-    def at(self, offsets: Shaped[Tensor, "*place axis"]) -> Float[Tensor, "*place head"]:
-        way = offsets.to(self.place.dtype)
-        return -self.log_sharpness.exp() * (way[..., None, :] - self.place).square().sum(dim=-1)
+    def at(self, offsets: Shaped[Tensor, "*place axis"], rings: tuple[int, ...] = ()) -> Float[Tensor, "*place head"]:
+        way = offsets.to(self.place.dtype)[..., None, :] - self.place
+        if any(rings):
+            along = zip(way.unbind(dim=-1), rings, strict=True)
+            way = torch.stack([step - n * (step / n).round() if n else step for step, n in along], dim=-1)
+        return -self.log_sharpness.exp() * way.square().sum(dim=-1)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,11 @@ Stopped on the way? The same command goes on. Other settings (`mondrian train --
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 
+from mondrian.configuration import parsed, quoted
 from mondrian.evaluation import Evaluation
 
 WORDS = ("experiment=allen_cahn/vit_sepmo", "scale=demo")
@@ -28,10 +30,10 @@ def run(arguments: list[str]) -> None:
     from mondrian.commands import evaluate, report, train
 
     began = time.perf_counter()
-    given = dict(word.partition("=")[::2] for word in arguments)
-    folder = Path(given.get("run", "runs/demo"))
+    given = parsed([word for word in arguments if word.startswith("run=")])
+    folder = Path(str(given.get("run", "runs/demo")))
     resume = ["resume=true"] if folder.exists() else []
-    train.run([*WORDS, f"run={folder}", *arguments, *resume])
+    train.run([*WORDS, f"run={quoted(folder)}", *arguments, *resume])
     evaluate.run([str(folder)])
     report.run([str(folder)])
     print("\ntimes smaller than the error of a forecast that knows nothing (mean absolute error):")
@@ -39,7 +41,7 @@ def run(arguments: list[str]) -> None:
     print(f"\n{time.perf_counter() - began:.0f} s in all")
     for name, what in {"report.html": "pictures", "evaluation/metrics.csv": "numbers", "artefact": "model"}.items():
         print(f"  {what:<9} {folder / name}")
-    print(f"use it:   mondrian predict {folder} input.npy -o output.npy")
+    print(f"use it:   mondrian predict {shlex.quote(str(folder))} input.npy -o output.npy")
 
 
 def ratios(found: Evaluation) -> str:

@@ -46,6 +46,9 @@ from mondrian.meshes.evaluation import evaluate_meshes
 from mondrian.run import Run
 from mondrian.surrogate import ScaledModel, Surrogate
 
+HORIZON, BATCH_SIZE = 20, 32  # where nothing else is said
+GRIDS = ("points", "horizon", "batch_size", "interface")  # settings that say nothing about meshes
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -53,9 +56,9 @@ class Settings:
 
     points: tuple[tuple[int, ...], ...] | None = None
     split: str = "test"
-    horizon: int = 20
+    horizon: int | None = None
     simulations: int | None = None
-    batch_size: int = 32
+    batch_size: int | None = None
     interface: bool | None = None
     path: str | None = None
     out: str | None = None
@@ -106,7 +109,7 @@ def measure(each: Subject, settings: Settings) -> Evaluation:
     surrogate = each.surrogate.to(chosen_device(settings.device))
     if isinstance(each.splits, MeshSplits):
         assert isinstance(surrogate, MeshSurrogate)
-        for key in ("points", "interface"):
+        for key in GRIDS:
             if getattr(settings, key) is not None:
                 raise ValueError(f"{key}={getattr(settings, key)} is for fields on grids; {each.name} is on meshes")
         return evaluate_meshes(
@@ -123,9 +126,9 @@ def measure(each: Subject, settings: Settings) -> Evaluation:
         each.splits,
         split=settings.split,
         points=settings.points,
-        horizon=settings.horizon,
+        horizon=HORIZON if settings.horizon is None else settings.horizon,
         simulations=settings.simulations,
-        batch_size=settings.batch_size,
+        batch_size=settings.batch_size or BATCH_SIZE,
         interface=settings.interface,
         progress=True,
         name=each.name,

@@ -24,6 +24,8 @@ extra `sweeps`: pip install -c constraints.txt -e '.[sweeps]'.
 
 from __future__ import annotations
 
+import shlex
+
 
 def run(arguments: list[str]) -> None:
     """Sweep, and say what was best."""
@@ -31,5 +33,5 @@ def run(arguments: list[str]) -> None:
 
     found = sweep(arguments)
     print(f"\n{found.table()}\n\nwritten to {found.folder}/sweep.csv and sweep.png")
-    best = found.run(found.best).folder
+    best = shlex.quote(str(found.run(found.best).folder))
     print(f"next: mondrian evaluate {best} && mondrian report {best}")

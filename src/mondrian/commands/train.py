@@ -53,9 +53,9 @@ Everything is a setting:
 
 from __future__ import annotations
 
+import math
 import os
-
-import numpy as np
+import shlex
 
 from mondrian.process import is_first
 
@@ -73,6 +73,9 @@ def run(arguments: list[str]) -> None:
         raise KeyboardInterrupt from stopped
     if not speaks:
         return
-    best = np.nanmin(made.history()["valid_loss"])
-    print(f"best validation loss {best:.4g}, model in {made.artefact}")
-    print(f"next: mondrian evaluate {made.folder} && mondrian report {made.folder}")
+    losses = [loss for loss in made.history().get("valid_loss", ()) if math.isfinite(loss)]
+    if not losses or not made.artefact.exists():
+        raise ValueError(f"{made.folder} has ended without a model: it has come to no validation loss that is finite")
+    print(f"best validation loss {min(losses):.4g}, model in {made.artefact}")
+    folder = shlex.quote(str(made.folder))
+    print(f"next: mondrian evaluate {folder} && mondrian report {folder}")

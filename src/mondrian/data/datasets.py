@@ -48,6 +48,9 @@ class Window(Spec):
     of `steps_in` steps, then those that do not, once (gamma of Allen-Cahn: one constant channel). `y` is the
     same over the `steps_out` steps that follow. A prediction becomes the next input by moving `x` up.
 
+    Where no input changes in time nothing says which steps are meant: `y` is then the first `steps_out` of a
+    simulation, which gives one sample.
+
     >>> Window(input=("u", "gamma"), target=("u",))
     Window(input=('u', 'gamma'), target=('u',), steps_in=1, steps_out=1)
     """
@@ -72,6 +75,8 @@ class WindowDataset(Dataset[Sample]):
     r"""All windows of all simulations.
 
     $$x = (u_s, \dots, u_{s+m-1}, \gamma), \qquad y = (u_{s+m}, \dots, u_{s+m+n-1})$$
+
+    Channels count their steps from the last one that is given, `u[0]`; without one, from the first of the simulation.
 
     `simulations` keeps only some: split by simulation, never by window. Up to `memory` bytes the fields are
     read once and kept; beyond that each sample is read from its file, by handles that every worker opens for
@@ -110,7 +115,8 @@ class WindowDataset(Dataset[Sample]):
         self._steps_in = window.steps_in if any(field.changes for field in self._input) else 0
         self._steps_out = window.steps_out if any(field.changes for field in self._target) else 0
         self.in_channels = _channels(self._input, range(1 - window.steps_in, 1))
-        self.out_channels = _channels(self._target, range(1, 1 + window.steps_out))
+        following = 1 if self._steps_in else 0
+        self.out_channels = _channels(self._target, range(following, following + window.steps_out))
         # Numbers such as gamma, constant in space and time, are few: all of them, `(simulation, 1, channel, 1, ...)`.
         self._numbers = {
             name: fields[name].numbers().astype(self._numpy_dtype) for name in names if fields[name].is_number
@@ -161,7 +167,7 @@ class WindowDataset(Dataset[Sample]):
                 f"steps_in={self.window.steps_in} and steps_out={self.window.steps_out} need {needed} steps; "
                 f"simulation {simulation} of {self.source.name} has {steps}"
             )
-        return steps - needed + 1 if needed else 1
+        return steps - needed + 1 if self._steps_in else 1  # later windows would have the same x and another y
 
     def _span(self, field: Field) -> tuple[int, int]:
         """The steps of a window that are needed of a field: input and target that follow each other are one read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -69,7 +70,8 @@ def generate(
 
     `share=(i, n)` makes every n-th shard from the i-th on: n machines with a common folder, or folders to be
     merged later, need not know of each other. Shards that exist are checked; a damaged one is an error that
-    names it, or is made again with `repair`. Stop it in any way at any time: the next call goes on.
+    names it, or is made again with `repair`. Stop it in any way at any time: the next call goes on. A folder keeps the
+    arguments that its first shard was made with.
     """
     number, total = share
     if not 0 <= number < total:
@@ -84,7 +86,7 @@ def generate(
         initial=sum(shard.count for shard in mine) - sum(shard.count for shard in missing),
         unit="sim",
         desc=_problem(manifest).name,
-        disable=not progress,
+        disable=None if progress else True,
         smoothing=0.1,
     )
     run = _run_here if workers == 1 or len(missing) < 2 else _run_in_processes
@@ -106,6 +108,7 @@ def make_shard(folder: Path, manifest: Manifest, shard: Shard) -> Iterator[int]:
         _finite(part, f"{problem.name}, split {shard.split!r}, simulation {shard.first + start} and on")
         parts.append(part)
         yield len(chunk)
+    _agree(folder, manifest)  # another may have begun with other arguments, as long as there was no shard
     for sizes, file in shard.files().items():
         remove_partial(folder / file)
         write_shard(
@@ -136,17 +139,22 @@ def damaged(folder: Path, manifest: Manifest, shards: Sequence[Shard]) -> dict[s
 
 
 def _agree(folder: Path, manifest: Manifest) -> None:
+    """Refuse a folder with shards of other arguments. One without any shard may have been begun with wrong ones."""
     if not (folder / FILE).exists():
         manifest.save(folder)
         return
     there = Manifest.load(folder)
     wanted = {"version": manifest.version, **manifest.arguments()}
     for key, value in {"version": there.version, **there.arguments()}.items():
-        if value != wanted[key]:
-            raise ValueError(
-                f"{folder / FILE} was made with {key}={value}, now it is {wanted[key]}; "
-                "needed the same arguments, or another path"
-            )
+        if value == wanted[key]:
+            continue
+        if not any((folder / file).exists() for file in there.files()):
+            manifest.save(folder)
+            return
+        raise ValueError(
+            f"{folder / FILE} was made with {key}={value}, now it is {wanted[key]}; "
+            "needed the same arguments, or another path"
+        )
 
 
 def _missing(folder: Path, shards: Sequence[Shard], *, repair: bool) -> list[Shard]:
@@ -154,12 +162,27 @@ def _missing(folder: Path, shards: Sequence[Shard], *, repair: bool) -> list[Sha
     broken = damaged(folder, known, shards)
     if broken and not repair:
         lines = "".join(f"\n  {folder / file}: {what}" for file, what in broken.items())
-        raise ValueError(f"{len(broken)} damaged files; add repair=true to make them again:{lines}")
+        raise ValueError(
+            f"{len(broken)} damaged files; `{_command(folder, known)}` makes them again, "
+            f"with any other settings that the folder was made with:{lines}"
+        )
     return [
         shard
         for shard in shards
         if any(file in broken or not (folder / file).exists() for file in shard.files().values())
     ]
+
+
+def _command(folder: Path, manifest: Manifest) -> str:
+    """The command that repairs a folder; what the folder does not tell is left as `...`.
+
+    Folders that training makes are called by data set and scale, `allen_cahn3d_smoke`.
+    """
+    problem = _problem(manifest)
+    data = problem.name + ("3d" if problem.grid.dim == 3 else "")
+    name, _, scale = folder.resolve().name.rpartition("_")
+    scale = scale if name == data else "..."
+    return shlex.join(["mondrian", "generate", f"data={data}", f"path={folder}", f"scale={scale}", "repair=true"])
 
 
 def _identity(manifest: Manifest, shard: Shard) -> dict[str, Any]:

@@ -26,6 +26,9 @@ from mondrian.spec import Spec
 class Restriction(Spec):
     """How a simulation is brought to a coarser grid."""
 
+    def check(self, fine: tuple[int, ...], points: tuple[int, ...]) -> None:
+        """Raise `ValueError` where `points`, no more than `fine` along any axis, cannot be made of those."""
+
     def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
         raise NotImplementedError
 
@@ -33,6 +36,9 @@ class Restriction(Spec):
 @dataclass(frozen=True)
 class BlockAverage(Restriction):
     """The mean over the fine cells that a coarse cell covers."""
+
+    def check(self, fine: tuple[int, ...], points: tuple[int, ...]) -> None:
+        restriction.check_blocks(fine, points)
 
     def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
         return restriction.block_average(u, points)
@@ -85,18 +91,26 @@ class Problem(Spec, ABC):
     ) -> tuple[dict[str, Float[Tensor, "simulation time ..."]], dict[str, Float[np.ndarray, " simulation"]]]:
         """The fields and scalars of simulations on one grid."""
 
+    @abstractmethod
+    def check_grid(self, grid: Grid) -> None:
+        """Raise `ValueError` where the equation cannot be solved on `grid`."""
+
     def check(self, points: tuple[int, ...]) -> None:
         """Raise `ValueError` where simulations cannot be stored at `points`."""
         if len(points) != self.grid.dim:
             raise ValueError(f"points={points} have {len(points)} entries; {self.name} needs {self.grid.dim}")
         if min(points) < 1:
             raise ValueError(f"points={points} must be at least 1 an axis")
-        finer = any(n > fine for n, fine in zip(points, self.grid.points, strict=True))
-        if finer and not self.native:
+        if self.native:
+            self.check_grid(self.grid.with_points(points))
+            return
+        self.check_grid(self.grid)
+        if any(n > fine for n, fine in zip(points, self.grid.points, strict=True)):
             raise ValueError(
                 f"points={points} are finer than the simulation's {self.grid.points}; "
                 "needed a finer simulation, or native=true"
             )
+        self.restriction.check(self.grid.points, points)
 
     def simulate(self, seeds: Sequence[int], points: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], Simulations]:
         """Simulations at each of the resolutions; those of one seed are the same in any company."""
@@ -163,6 +177,9 @@ class AllenCahn(Problem):
         end = allen_cahn.solve(start, torch.from_numpy(gamma), grid, time=self.time)
         return {"u": torch.stack([start, end], dim=1)}, {"gamma": gamma}
 
+    def check_grid(self, grid: Grid) -> None:
+        allen_cahn.check_grid(grid)
+
 
 @dataclass(frozen=True)
 class Evolution(Problem):
@@ -215,6 +232,9 @@ class NavierStokes(Evolution):
         )
         return {"vorticity": frames}, {}
 
+    def check_grid(self, grid: Grid) -> None:
+        navier_stokes.check_grid(grid)
+
 
 @dataclass(frozen=True)
 class KuramotoSivashinsky(Evolution):
@@ -249,6 +269,9 @@ class KuramotoSivashinsky(Evolution):
             u = kuramoto_sivashinsky.solve(u, grid, dt=self.dt, steps=self.spin_up, frames=1)[:, 0]
         frames = kuramoto_sivashinsky.solve(u, grid, dt=self.dt, steps=self.steps, frames=self.frames)
         return {"u": frames.float()}, {}
+
+    def check_grid(self, grid: Grid) -> None:
+        kuramoto_sivashinsky.check_grid(grid)
 
 
 def simulation_seed(seed: int, split: str, index: int) -> int:

@@ -21,8 +21,7 @@ def block_average(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Ten
     """
     _check(u, points)
     fine = u.shape[u.ndim - len(points) :]
-    if any(n % m for n, m in zip(fine, points, strict=True)):
-        raise ValueError(f"points={points} must divide the {tuple(fine)} points of u")
+    check_blocks(tuple(fine), points)
     blocks = [size for n, m in zip(fine, points, strict=True) for size in (m, n // m)]
     inside = list(range(-2 * len(points) + 1, 0, 2))
     return u.reshape(*u.shape[: u.ndim - len(points)], *blocks).mean(dim=inside)
@@ -77,6 +76,12 @@ def _truncation_matrix(n: int, m: int) -> Float[Tensor, "coarse fine"]:
     fine, coarse = (Grid(extent=(1.0,), points=(size,), periodic=(True,)) for size in (n, m))
     modes = resolved_modes(coarse, 0)
     return fourier_basis(coarse, 0, modes).values @ fourier_basis(fine, 0, modes).values.T / n
+
+
+def check_blocks(fine: tuple[int, ...], points: tuple[int, ...]) -> None:
+    """Raise `ValueError` where cells of the coarse grid are not made of whole cells of the fine one."""
+    if any(n % m for n, m in zip(fine, points, strict=True)):
+        raise ValueError(f"points={points} must divide the {fine} points; needed that, or another restriction")
 
 
 def _check(u: Float[Tensor, "..."], points: tuple[int, ...]) -> None:

@@ -12,6 +12,7 @@ from mondrian.data.sources import Files, Source, WellFiles
 from mondrian.spec import Spec
 
 SPLITS = ("train", "valid", "test")
+TRAINING = ("train", "valid")  # parts at the resolution of training; a test may be at another
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class Splits(Spec):
 
     `files` is a folder with parts of its own (`WellFiles` of `mondrian generate` or The Well), or one file, whose
     simulations are then dealt out at random, `fractions` of them to train, valid and test. `points` picks the
-    resolution to train and validate at where several are stored (the coarsest otherwise). `simulations` keeps
-    the first so many of the training part.
+    resolution to train and validate at where several are stored (the coarsest otherwise); where there is one it must
+    be that. `simulations` keeps the first so many of the training part.
 
     >>> Splits(files=WellFiles(path="data/ac"), window=Window(input=("u", "gamma"), target=("u",))).points
     ()
@@ -61,6 +62,11 @@ class Splits(Spec):
         """The simulations of a part; those of one file are all of its simulations."""
         if split not in SPLITS:
             raise ValueError(f"split={split!r} is not known; needed one of {', '.join(SPLITS)}")
+        source = self._opened(split, points)
+        source.check_points(points or (self.points if split in TRAINING else ()))
+        return source
+
+    def _opened(self, split: str, points: tuple[int, ...]) -> Source:
         if not isinstance(self.files, WellFiles):
             return self.files.open()
         path = Path(self.files.path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
@@ -111,7 +112,7 @@ class Evaluation:
 
 def again(file: Path) -> str:
     """What to do about a damaged file of an evaluation, with the run's name where the file is in its folder."""
-    run = file.parent.parent if file.parent.name == "evaluation" else "RUN"
+    run = shlex.quote(str(file.parent.parent)) if file.parent.name == "evaluation" else "RUN"
     return f"`mondrian evaluate {run}` writes it anew"
 
 

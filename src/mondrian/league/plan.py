@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from mondrian.configuration import quoted
 from mondrian.league.entrants import Entrant
 from mondrian.league.outcome import Outcome
 from mondrian.league.settings import SAMPLES, TIME, TUNING, League
@@ -213,7 +214,7 @@ class Plan:
         warmup = self.league.warmup
         return [
             *self.league.words(job.entrant),
-            f"run={job.folder}",
+            f"run={quoted(job.folder)}",
             f"max_steps={job.steps}",
             f"optimizer.lr={job.rate}",
             *([] if warmup is None else [f"optimizer.warmup={max(1, round(warmup * job.steps))}"]),

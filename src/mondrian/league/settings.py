@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.configuration import composed, number, scaled, taken, whole, words_of
+from mondrian.configuration import composed, number, quoted, scaled, taken, whole, words_of
 from mondrian.league.entrants import Entrant
 from mondrian.process import cores
 
@@ -100,7 +100,7 @@ class League:
     def words(self, entrant: Entrant) -> list[str]:
         """The settings of an entrant that do not depend on budget, learning rate and seed."""
         width = words_of(self.config, f"widths.{entrant.model}") if entrant.model in self.config.widths else ()
-        common = [f"scale={self.scale}", f"data.path={self.data}", f"batch_size={self.batch_size}"]
+        common = [f"scale={self.scale}", f"data.path={quoted(self.data)}", f"batch_size={self.batch_size}"]
         return [*entrant.words(self.problem), *common, *words_of(self.config, "words"), *width, *entrant.own]
 
     def steps(self, samples: int | float) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -68,13 +69,21 @@ class MeshSurrogate(ScaledModel):
     def at_vertices(
         self, x: Float[Tensor, "channel vertex"], points: PointSet, *, name: str
     ) -> Float[Tensor, "out_channel vertex"]:
-        """The answer for one function, computed in the model's precision and on its device, on the CPU."""
+        """The answer for one function, computed in the model's precision and on its device, on the CPU.
+
+        It is given in single precision at least: numbers with a unit may not fit into less.
+        """
         for channel, values, scale in zip(self.spec.in_names, x, self.spec.in_scales, strict=True):
             if scale.log and not bool((values > 0).all()):
                 raise ValueError(f"{name} has values of {channel!r} without a logarithm; needed positive ones")
-        answer = self(x[None].to(self.points_model.project.skip.weight), points)
+        answer = self(x[None].to(self.points_model.project.skip.weight.device, self.physical_dtype), points)
         assert isinstance(answer, Tensor)
-        return answer[0].cpu()
+        return answer[0].to("cpu", self.physical_dtype)
+
+    @property
+    def physical_dtype(self) -> torch.dtype:
+        """What values with a unit are given in: a model of half precision halves them once they are scaled."""
+        return torch.promote_types(self.points_model.project.skip.weight.dtype, torch.float32)
 
     @property
     def points_model(self) -> PointOperator:

@@ -134,7 +134,7 @@ class MeshTraining(SurrogateTraining):
 
     def _predicted(self, batch: MeshBatch) -> tuple[Tensor, list[Tensor]]:
         """The loss, and the answers on the scaled side."""
-        kind = self.surrogate.points_model.project.skip.weight.dtype
+        kind = self.surrogate.physical_dtype
         x = [self.surrogate.scaled_input(values[None].to(kind))[0] for values in batch.x]
         y = [self.surrogate.scaled_output(values[None].to(kind))[0] for values in batch.y]
         answers = self.surrogate.points_model(x, batch.placement)

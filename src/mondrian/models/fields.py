@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from mondrian.artefact import ModelSpec
 from mondrian.grid import Grid
 from mondrian.operators.base import positive
+from mondrian.operators.evaluation import autocast_type
+
+MOVED = ("_mp_param", "_fsdp_flattened")  # marks of DDP and FSDP: such weights are cast and moved when their turn comes
 
 
 @dataclass(frozen=True)
@@ -53,3 +57,25 @@ def check_input(x: Tensor, channels: int, dim: int, grid: Grid | None) -> None:
         raise ValueError(f"x has shape {tuple(x.shape)}; needed at least one sample and one point")
     if grid is not None and grid.points and grid.points != tuple(x.shape[2:]):
         raise ValueError(f"x has {tuple(x.shape[2:])} points; grid has {grid.points}")
+
+
+def check_match(x: Tensor, model: nn.Module, *, name: str = "x") -> None:
+    """Refuse an input of another precision than the model's, or on another device. Autocast takes all but double."""
+    weight = next(model.parameters(), None)
+    if type(weight) not in (nn.Parameter, Tensor) or any(hasattr(weight, mark) for mark in MOVED):
+        return  # of weights that are spread over processes, say, nothing is known before they are used
+    assert weight is not None
+    if weight.device.type == "meta":
+        return
+    if x.device != weight.device:
+        raise ValueError(
+            f"{name} is on {x.device}, the model on {weight.device}; needed both on one device: "
+            f"{name}.to({str(weight.device)!r})"
+        )
+    kind = weight.dtype
+    if x.dtype == kind or not weight.is_floating_point():
+        return
+    if autocast_type(x.device.type) is None or torch.float64 in (x.dtype, kind):
+        raise ValueError(
+            f"{name} has dtype {x.dtype}, the model {kind}; needed the same: {name}.to({kind}) or model.to({x.dtype})"
+        )

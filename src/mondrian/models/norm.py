@@ -28,7 +28,8 @@ class CellNorm(nn.GroupNorm):
         self, v: Float[Tensor, "batch cell channel point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel point"]:
         if cell.quadrature.equal_weights:
-            return super().forward(v.flatten(0, 1)).view(v.shape)
+            # not by way of torch.nn, which refuses a group of one value
+            return torch.group_norm(v.flatten(0, 1), self.num_groups, self.weight, self.bias, self.eps).view(v.shape)
         wide = torch.promote_types(v.dtype, torch.float32)  # what statistics are taken in, as by the engine's own norm
         groups = v.to(wide).unflatten(2, (self.num_groups, -1))
         weights = Cell.build(cell.points, cell.quadrature, dtype=wide, device=v.device).weights / groups.shape[3]

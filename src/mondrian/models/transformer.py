@@ -10,15 +10,17 @@ from torch import Tensor, nn
 
 from mondrian.artefact import OperatorModel
 from mondrian.attention import AttentionSpec, GlobalAttention, LearnedPosition, Position, Rotary
+from mondrian.attention.position import OffsetPosition
 from mondrian.decomposition import Decomposition, Lattice, counts_by_size
 from mondrian.grid import Grid
 from mondrian.models.block import Block, BlockStack
 from mondrian.models.detail import Detail
-from mondrian.models.fields import FieldSpec, check_input
+from mondrian.models.fields import FieldSpec, check_input, check_match
 from mondrian.models.norm import NORMS
 from mondrian.operators import OperatorSpec, SeparableMixture
 from mondrian.quadrature import Cell, Midpoint, Quadrature
 from mondrian.resampling import resample
+from mondrian.spec import Spec
 from mondrian.strip import Subdomains
 
 
@@ -46,6 +48,7 @@ class TransformerSpec(FieldSpec):
     branch_scale: float | None = None
 
     def __post_init__(self) -> None:
+        Spec.__post_init__(self)  # the types first: how many axes there are follows from these two
         if bool(self.subdomains) == bool(self.subdomain_size):
             raise ValueError(
                 f"subdomains={self.subdomains} and subdomain_size={self.subdomain_size}: needed exactly one of the two"
@@ -54,6 +57,11 @@ class TransformerSpec(FieldSpec):
         if any(count < 1 for count in self.subdomains):
             raise ValueError(f"subdomains={self.subdomains} must be at least 1 along each axis")
         for position in self.positions:
+            if not isinstance(position, LearnedPosition | OffsetPosition | Rotary):
+                raise ValueError(
+                    f"positions={self.positions} holds {position}, which says nothing on a grid; needed "
+                    "LearnedPosition, RelativeBias, Gaze or Rotary"
+                )
             if isinstance(position, LearnedPosition):
                 position.check(self.dim)
         if self.norm not in NORMS:
@@ -179,6 +187,7 @@ class TransformerOperator(OperatorModel):
     ) -> Float[Tensor, "batch out_channels *points"]:
         spec = self.spec
         check_input(x, spec.in_channels, spec.dim, grid)
+        check_match(x, self)
         if slab is not None:
             return self._on(x, slab)
         box = (grid or spec.default_grid).with_points(tuple(x.shape[2:]))

@@ -16,7 +16,9 @@ from mondrian.models.block import BlockStack
 from mondrian.models.coarsening import Coarsening, LargerSubdomains
 from mondrian.models.transfer import SmoothTransfer, Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
+from mondrian.operators.base import positive
 from mondrian.quadrature import Cell
+from mondrian.spec import Spec
 from mondrian.strip import Subdomains
 
 
@@ -38,9 +40,8 @@ class UNetSpec(TransformerSpec):
     widening: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("levels", "widening"):
-            if isinstance(value := getattr(self, name), bool | float) or value < 1:
-                raise ValueError(f"{name}={value} must be at least 1, a whole number")
+        Spec.__post_init__(self)  # the types first: the checks of a transformer ask for what the levels make of it
+        positive(levels=self.levels, widening=self.widening)
         super().__post_init__()
         if self.coarse_attention and len(self.coarse_attention) != self.levels - 1:
             raise ValueError(

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mondrian.operators.derivatives import is_transformed
 from mondrian.operators.evaluation import KernelCache
 from mondrian.quadrature import Cell
 from mondrian.spec import Spec
@@ -27,24 +28,30 @@ class SubdomainOperator(nn.Module):
 
     linear = True  # in v, up to the bias
 
-    def __init__(self, in_channels: int, out_channels: int, *, bias: bool) -> None:
+    def __init__(self, in_channels: int, out_channels: int, *, bias: bool, dim: int | None = None) -> None:
         super().__init__()
         self.in_channels = in_channels
         self.out_channels = out_channels
+        self.dim = dim  # of the cells that it knows; None where it takes any
         self.plain = False
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
 
     def forward(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, *, parts: int | None = None
     ) -> Float[Tensor, "batch cell channel_out point"] | tuple[Float[Tensor, "batch cell channel_part point"], ...]:
-        if v.shape[2] != self.in_channels or v.shape[3] != cell.size:
+        if self.dim not in (None, len(cell.points)):
+            raise ValueError(
+                f"cell has points={cell.points}; needed {self.dim} axes, as the operator has dim={self.dim}"
+            )
+        if v.ndim != 4 or v.shape[2] != self.in_channels or v.shape[3] != cell.size:
             raise ValueError(
                 f"v has shape {tuple(v.shape)}; needed (batch, cell, {self.in_channels} channels, {cell.size} points)"
             )
-        if parts is not None and self.out_channels % parts:
-            raise ValueError(f"parts={parts} does not divide {self.out_channels} output channels")
         if parts is None:
             return self.definition(v, cell) if self.plain else self.evaluate(v, cell)
+        positive(parts=parts)
+        if self.out_channels % parts:
+            raise ValueError(f"parts={parts} does not divide {self.out_channels} output channels")
         return self.definition(v, cell).chunk(parts, dim=2) if self.plain else self.evaluate_parts(v, cell, parts)
 
     def definition(
@@ -131,7 +138,7 @@ def gelu(hidden: Tensor) -> Tensor:
 
 def is_recorded() -> bool:
     """Whether what is computed now may be differentiated or compiled: then nothing can be done in place."""
-    return torch.is_grad_enabled() or torch.compiler.is_compiling()
+    return torch.is_grad_enabled() or torch.compiler.is_compiling() or is_transformed()
 
 
 def positive(**sizes: int) -> None:

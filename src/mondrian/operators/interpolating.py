@@ -41,7 +41,7 @@ class InterpolatingOperator(SubdomainOperator):
     """
 
     def __init__(self, spec: Interpolating, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
-        super().__init__(in_channels, out_channels, bias=bias)
+        super().__init__(in_channels, out_channels, bias=bias, dim=dim)
         self.nodes = spec.nodes
         size = spec.nodes**dim
         self.phi = nn.Parameter(torch.randn(spec.rank, out_channels, size) / spec.rank**0.5)
@@ -63,7 +63,7 @@ class InterpolatingOperator(SubdomainOperator):
         hats = _hats(cell.points, self.nodes, cell.coordinates.dtype, cell.coordinates.device)
         rows, n = v.flatten(0, 1), cell.size
         moments = rows.reshape(-1, n) @ (hats * cell.weights[:, None])  # (row channel) node
-        coefficients = moments.view(rows.shape[0], -1) @ self.psi.flatten(1).mT
+        coefficients = moments.view(-1, self.in_channels * hats.shape[1]) @ self.psi.flatten(1).mT
         at_nodes = coefficients @ self.phi.flatten(1)
         if self.bias is not None:  # the hats sum to one: a constant is a constant at the nodes
             at_nodes = at_nodes + self.bias.repeat_interleave(hats.shape[1])

@@ -90,9 +90,10 @@ class FullRidgeOperator(RidgeOperator):
         shift, constant = (v @ cell.weights) @ mean, self.constant()
         return stacked_mix(v, ridges[:, None], matrix, shift if constant is None else shift + constant, parts=parts)
 
-    def separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def separated(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell, terms: int
+    ) -> Float[Tensor, "row channel_out point"]:
         n, i, o = cell.size, self.in_channels, self.out_channels
-        terms = self.separation_terms()
 
         def expand() -> tuple[Tensor, Separation, tuple[Tensor, Tensor]]:
             return cell.basis(terms), Separation.of(Ridge.of(self.first), terms), self.matrices()

@@ -39,7 +39,7 @@ class LowRankOperator(SubdomainOperator):
     """
 
     def __init__(self, spec: LowRank, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
-        super().__init__(in_channels, out_channels, bias=bias)
+        super().__init__(in_channels, out_channels, bias=bias, dim=dim)
         self.rank = spec.rank
         self.phi = nn.Sequential(
             nn.Linear(dim, spec.hidden), nn.GELU(), nn.Linear(spec.hidden, spec.rank * out_channels)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from mondrian.constants import constant
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
+from mondrian.operators.derivatives import differentiable_attention
 from mondrian.quadrature import Cell
 
 
@@ -50,7 +51,7 @@ class PointAttentionOperator(SubdomainOperator):
     linear = False
 
     def __init__(self, spec: PointAttention, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
-        super().__init__(in_channels, out_channels, bias=bias)
+        super().__init__(in_channels, out_channels, bias=bias, dim=dim)
         self.n_heads = math.gcd(spec.n_heads, in_channels, out_channels)
         self.query = nn.Linear(in_channels, in_channels, bias=False)
         self.key = nn.Linear(in_channels, in_channels, bias=False)
@@ -82,7 +83,8 @@ class PointAttentionOperator(SubdomainOperator):
     ) -> Float[Tensor, "batch cell channel_out point"]:
         q, k, value = self.heads(v.flatten(0, 1).mT)
         bias = offset_table(self.offset_bias, cell) + cell.weights.log()
-        u = F.scaled_dot_product_attention(q, k, value, attn_mask=bias[None], scale=1.0)
+        with differentiable_attention():
+            u = F.scaled_dot_product_attention(q, k, value, attn_mask=bias[None], scale=1.0)
         return self.add_bias(u.transpose(1, 2).flatten(2).mT.unflatten(0, v.shape[:2]))
 
 

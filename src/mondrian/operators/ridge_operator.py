@@ -24,12 +24,13 @@ class RidgeOperator(SubdomainOperator):
     """
 
     def __init__(self, in_channels: int, out_channels: int, *, first: nn.Linear, bias: bool, tolerance: float) -> None:
-        super().__init__(in_channels, out_channels, bias=bias)
+        super().__init__(in_channels, out_channels, bias=bias, dim=first.in_features // 2)
         self.first = first
         self.evaluation: Evaluation | None = None
         self.terms = SeparationTerms(tolerance)
         self.terms.refresh(first)
         self.cache = KernelCache()
+        self.register_load_state_dict_post_hook(_look_at_what_was_loaded)
 
     def evaluate(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
@@ -40,18 +41,28 @@ class RidgeOperator(SubdomainOperator):
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, parts: int
     ) -> tuple[Float[Tensor, "batch cell channel_part point"], ...]:
         rows = v.flatten(0, 1)
-        match self.evaluation or self.choose(rows.shape[0], cell):
+        # one look for choice and evaluation: weights may be read anew in between
+        terms = self.terms.look(self.first) if self.evaluation in (None, Evaluation.SEPARATED) else None
+        match self.evaluation or self._cheapest(rows.shape[0], cell, terms):
             case Evaluation.DENSE:
                 outputs = self.dense(rows, cell, parts)
             case Evaluation.COLLAPSED:
                 outputs = self.collapsed(rows, cell, parts)
             case Evaluation.SEPARATED:
-                outputs = self.separated(rows, cell).chunk(parts, dim=1)
+                if terms is None:
+                    raise ValueError(
+                        f"the kernel cannot be separated to tolerance={self.terms.tolerance}: its weights are too "
+                        "large, or torch.func.vmap hides them"
+                    )
+                outputs = self.separated(rows, cell, terms).chunk(parts, dim=1)
         return tuple(u.unflatten(0, v.shape[:2]) for u in outputs)
 
     def choose(self, rows: int, cell: Cell) -> Evaluation:
         """The evaluation with the least estimated work."""
-        terms = self.terms.look(self.first)
+        return self._cheapest(rows, cell, self.terms.look(self.first))
+
+    def _cheapest(self, rows: int, cell: Cell, terms: int | None) -> Evaluation:
+        """The same for a known number of terms of the separation, if there is one."""
         sizes = None if terms is None else (basis_size(len(cell.points), terms), self.first.out_features * terms)
         costs = self.costs(rows, cell.size, sizes)
         return min(costs, key=lambda evaluation: costs[evaluation])
@@ -73,17 +84,10 @@ class RidgeOperator(SubdomainOperator):
     ) -> tuple[Float[Tensor, "row channel_part point"], ...]:
         raise NotImplementedError
 
-    def separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
+    def separated(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell, terms: int
+    ) -> Float[Tensor, "row channel_out point"]:
         raise NotImplementedError
-
-    def separation_terms(self) -> int:
-        """The number of terms of the separation, or an error where there is none."""
-        terms = self.terms.look(self.first)
-        if terms is None:
-            raise ValueError(
-                f"the kernel cannot be separated to tolerance={self.terms.tolerance}: its weights are too large"
-            )
-        return terms
 
     def kept(self, cell: Cell, label: object, make: Callable[[], T]) -> T:
         """`make()`, remembered while no gradient is wanted and the weights stay."""
@@ -97,3 +101,7 @@ class RidgeOperator(SubdomainOperator):
     def forget(self) -> None:
         super().forget()
         self.terms.forget()
+
+
+def _look_at_what_was_loaded(operator: RidgeOperator, _: object) -> None:
+    operator.terms.refresh(operator.first)  # a compiled graph would not look itself

@@ -105,9 +105,9 @@ class SeparableMixtureOperator(RidgeOperator):
             integral = torch.addcmul(integral, weighted @ ridge, scale[:, None])
         return self._mix(integral.transpose(0, 1), v).chunk(parts, dim=1)
 
-    def separated(self, v: Float[Tensor, "row channel_in point"], cell: Cell) -> Float[Tensor, "row channel_out point"]:
-        terms = self.separation_terms()
-
+    def separated(
+        self, v: Float[Tensor, "row channel_in point"], cell: Cell, terms: int
+    ) -> Float[Tensor, "row channel_out point"]:
         def expand() -> tuple[Tensor, Tensor]:
             separation = Separation.of(Ridge.of(self.first), terms)
             diagonal, mean = self.diagonal()

@@ -45,7 +45,7 @@ class SpectralOperator(SubdomainOperator):
     """
 
     def __init__(self, spec: Spectral, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
-        super().__init__(in_channels, out_channels, bias=bias)
+        super().__init__(in_channels, out_channels, bias=bias, dim=dim)
         both = range(-(spec.modes // 2), spec.modes - spec.modes // 2)
         self.frequencies = tuple(product(*[both] * (dim - 1), range(spec.modes // 2 + 1)))
         scale = (2 / (in_channels + out_channels)) ** 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache, partial
 from typing import Any
 
@@ -9,7 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mondrian.operators.derivatives import differentiable_gradients
+from mondrian.operators.derivatives import differentiable_gradients, is_transformed
+from mondrian.operators.evaluation import autocast_type
 
 CACHE = 2**19  # numbers in the stack of a chunk on a CPU for each of its threads: two megabytes in float32
 DEVICE = 2**26  # elsewhere, where few large products count
@@ -27,9 +29,9 @@ def stacked_mix(
 
     `matrix` holds $A_1 \dots A_T$ beside each other, and $S$ at the end if there is a skip. The output channels come in
     so many `parts`, each a tensor of its own: gradients with respect to them need not be put together first. A
-    compiler, which fuses by itself, and autocast, which casts by itself, get the plain form.
+    compiler, which fuses by itself, autocast, which casts by itself, and `torch.func` get the plain form.
     """
-    if torch.compiler.is_compiling() or torch.is_autocast_enabled(v.device.type):
+    if torch.compiler.is_compiling() or autocast_type(v.device.type) is not None or is_transformed():
         return _plain(v, kernels, matrix, constant, parts)
     return StackedMix.apply(v, kernels, matrix, constant, parts)
 
@@ -69,7 +71,9 @@ class StackedMix(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         v, kernels, matrix, constant = ctx.saved_tensors
-        if torch.is_grad_enabled():  # second derivatives are wanted
+        if torch.is_grad_enabled() or is_transformed(
+            *slopes
+        ):  # second derivatives are wanted, or many slopes come as one
             plain = partial(_plain, parts=ctx.parts)
             needed = ctx.needs_input_grad[:-1]
             return *differentiable_gradients(plain, (v, kernels, matrix, constant), needed, slopes), None
@@ -138,7 +142,7 @@ class Mixed:
 
 def _chunks(v: Tensor, kernels: Tensor) -> list[slice]:
     room = CACHE * torch.get_num_threads() if v.device.type == "cpu" else DEVICE
-    size = room // (v[0].numel() * (len(kernels) + 1))
+    size = room // (math.prod(v.shape[1:]) * (len(kernels) + 1))
     return [slice(start, start + max(1, size)) for start in range(0, v.shape[0], max(1, size))]
 
 

@@ -7,6 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from mondrian.operators.base import is_recorded
+from mondrian.operators.evaluation import autocast_type
+
 MANY = 512  # points from which on a row is worth a matrix product of its own
 
 
@@ -25,14 +28,14 @@ def synthesise(
     if constant is not None:
         coefficients = coefficients + F.pad(constant[..., None], (0, coefficients.shape[-1] - 1))
     rows, channels, points = coefficients.shape[0], coefficients.shape[1], basis.shape[0]
-    if torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled(v.device.type):
+    if is_recorded() or autocast_type(v.device.type) is not None:
         u = coefficients @ basis.mT
         return u if skip is None else torch.baddbmm(u, skip.expand(rows, -1, -1), v)
     u = coefficients.new_empty(rows, channels, points)
     if skip is None:
         torch.mm(coefficients.flatten(0, 1), basis.mT, out=u.view(-1, points))
         return u
-    if points < MANY or v.device.type != "cpu":
+    if points < MANY or v.device.type != "cpu" or rows == 0:
         torch.mm(coefficients.flatten(0, 1), basis.mT, out=u.view(-1, points))
         return u.baddbmm_(skip.expand(rows, -1, -1), v)
     functions = torch.cat([basis.mT, v[0]])  # the basis, and below it the input of one row after the other

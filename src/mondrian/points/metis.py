@@ -29,8 +29,8 @@ class MetisParts(PartitionSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.parts, bool | float) or self.parts < 1:
-            raise ValueError(f"parts={self.parts} must be a whole number of at least 1")
+        if self.parts < 1:
+            raise ValueError(f"parts={self.parts} must be at least 1")
 
     def cut(self, points: PointSet) -> Partition:
         if points.edges is None:
@@ -51,15 +51,15 @@ def parts_of(points: PointSet, members: Int[Tensor, " point"], parts: int) -> Pa
         raise ValueError("points has no weights; needed them for the sizes of the parts")
     x = points.coordinates
     index = members[:, None].expand_as(x)
-    empty = torch.full((parts, points.dim), torch.inf, dtype=torch.float64)
+    empty = x.new_full((parts, points.dim), torch.inf)
     low, high = empty.scatter_reduce(0, index, x, "amin"), (-empty).scatter_reduce(0, index, x, "amax")
     count = torch.bincount(members, minlength=parts)
-    measure = torch.zeros(parts, dtype=torch.float64).index_add(0, members, points.weights)
+    measure = x.new_zeros(parts).index_add(0, members, points.weights)
     spacing = (measure / count.clamp_min(1)) ** (1 / points.dim)
     sizes = high - low + spacing[:, None]
     there = (count > 0)[:, None] & (sizes > 0)
     typical = torch.stack([column[chosen].mean() for column, chosen in zip(sizes.mT, there.mT, strict=True)])
-    origin, extent = (torch.tensor(ends, dtype=torch.float64) for ends in (points.domain.origin, points.domain.extent))
+    origin, extent = (x.new_tensor(ends) for ends in (points.domain.origin, points.domain.extent))
     middle = origin + extent / 2
     centres = torch.where((count > 0)[:, None], (low + high) / 2, middle)
     return Partition(points, members, centres, torch.where(there, sizes, typical))
@@ -91,4 +91,4 @@ def _metis(edges: Int[Tensor, "edge 2"], points: int, parts: int, seed: int) -> 
     adjacency = pymetis.CSRAdjacency(graph.indptr, graph.indices)
     # by halves: into many parts at once METIS balances small parts by scattering their points
     _, members = pymetis.part_graph(parts, adjacency, options=pymetis.Options(seed=seed), recursive=True)
-    return torch.tensor(members, dtype=torch.int64)
+    return torch.tensor(members, dtype=torch.int64, device="cpu")

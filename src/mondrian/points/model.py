@@ -13,9 +13,11 @@ from torch.nn import functional as F
 
 from mondrian.artefact import ModelSpec, OperatorModel
 from mondrian.attention import AttentionSpec, LearnedPosition, Position, RelativeBias, Rotary
+from mondrian.attention.position import OffsetPosition
 from mondrian.decomposition import Decomposition, Lattice
 from mondrian.grid import Grid
 from mondrian.models.block import Block
+from mondrian.models.fields import check_match
 from mondrian.operators import OperatorSpec, SeparableMixture
 from mondrian.operators.base import positive
 from mondrian.points.attention import Arrangement, CentreAttention
@@ -58,6 +60,11 @@ class PointSpec(ModelSpec):
             raise ValueError(f"reference={self.reference} must hold numbers of at least 1, one an axis")
         self.partition.check(self.dim)
         for position in self.positions:
+            if not isinstance(position, CoordinatePosition | LearnedPosition | OffsetPosition | Rotary):
+                raise ValueError(
+                    f"positions={self.positions} holds {position}, which says nothing at points; needed "
+                    "CoordinatePosition, LearnedPosition, RelativeBias, Gaze or Rotary"
+                )
             if isinstance(position, LearnedPosition):
                 position.check(self.dim)
         if isinstance(self.partition, Boxes):
@@ -180,6 +187,7 @@ class PointOperator(OperatorModel):
         else:
             wanted = given.at([out_points] if isinstance(out_points, PointSet) else out_points)
         packed = _packed(values, given, self.spec.in_channels)
+        check_match(packed, self, name="values")
         u = self._packed_forward(packed, given.to(packed.dtype, packed.device), wanted.to(packed.dtype, packed.device))
         if isinstance(values, Tensor):
             return u
@@ -276,16 +284,24 @@ def point_no(
     out_channels: int,
     *,
     partition: PartitionSpec,
-    n_heads: int = 4,
+    n_heads: int | None = None,
     radius: float | None = None,
     **settings: Unpack[PointSettings],
 ) -> PointOperator:
     """A transformer operator for points: cells attend to all others, or to those within `radius` typical sizes.
+
+    There are 4 heads if not told. A pattern of one's own, `attention`, has its own heads and radius.
 
     >>> from mondrian.points import MetisParts
     >>> model = point_no(2, 1, partition=MetisParts(parts=32), hidden_channels=32, radius=2.0)
     >>> model.spec.attention
     CentreAttention(n_heads=4, spatial_heads=(), operator=None, radius=2.0)
     """
-    settings.setdefault("attention", CentreAttention(n_heads=n_heads, radius=radius))
+    if "attention" not in settings:
+        settings["attention"] = CentreAttention(n_heads=4 if n_heads is None else n_heads, radius=radius)
+    elif n_heads is not None or radius is not None:
+        raise ValueError(
+            f"n_heads={n_heads} and radius={radius} beside attention={settings['attention']}: needed them in the "
+            "attention, or no attention"
+        )
     return PointOperator(PointSpec(in_channels, out_channels, partition, **settings))

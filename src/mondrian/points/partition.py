@@ -84,8 +84,8 @@ class Boxes(PartitionSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.subdomains or any(isinstance(count, bool | float) or count < 1 for count in self.subdomains):
-            raise ValueError(f"subdomains={self.subdomains} must hold whole numbers of at least 1, one an axis")
+        if not self.subdomains or any(count < 1 for count in self.subdomains):
+            raise ValueError(f"subdomains={self.subdomains} must hold numbers of at least 1, one an axis")
 
     def check(self, dim: int) -> None:
         if len(self.subdomains) != dim:
@@ -95,15 +95,16 @@ class Boxes(PartitionSpec):
         box = points.domain
         self.check(box.dim)
         lattice = Lattice(self.subdomains, box.periodic)
-        extent, count = (torch.tensor(sides, dtype=torch.float64) for sides in (box.extent, self.subdomains))
-        centres = torch.tensor(box.origin, dtype=torch.float64) + (lattice.positions() + 0.5) * extent / count
-        members = box_of(points.coordinates, box, lattice)
+        x = points.coordinates
+        origin, extent, count = (x.new_tensor(sides) for sides in (box.origin, box.extent, self.subdomains))
+        centres = origin + (lattice.positions(x.device) + 0.5) * extent / count
+        members = box_of(x, box, lattice)
         return Partition(points, members, centres, (extent / count).expand_as(centres), lattice)
 
 
 def box_of(x: Float[Tensor, "point axis"], box: Grid, lattice: Lattice) -> Int[Tensor, " point"]:
     """The number of the box in which each point lies; the outermost boxes take what rounding carries over."""
-    number = torch.zeros(len(x), dtype=torch.int64)
+    number = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     for axis, count in enumerate(lattice.counts):
         along = (x[:, axis] - box.origin[axis]) * (count / box.extent[axis])
         number = number * count + along.floor().long().clamp(0, count - 1)

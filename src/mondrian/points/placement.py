@@ -57,8 +57,8 @@ class Placement:
         origin, half, typical = (
             torch.stack(rows)[:, None]
             for rows in (
-                [torch.tensor(p.domain.origin, dtype=torch.float64) for p in points],
-                [torch.tensor(p.domain.extent, dtype=torch.float64) / 2 for p in points],
+                [p.coordinates.new_tensor(p.domain.origin) for p in points],
+                [p.coordinates.new_tensor(p.domain.extent) / 2 for p in points],
                 [partition.sizes[partition.counts > 0].mean(dim=0) for partition in partitions],
             )
         )
@@ -121,7 +121,7 @@ def _tiles(partitions: Sequence[Partition], points: Sequence[PointSet], length: 
         members.append(cells + number * partition.cells)
         coordinates.append(partition.local(single, cells))
         # a function that is only looked at is not integrated over: its points need no weights
-        measure = torch.zeros(single.size, dtype=torch.float64) if single.weights is None else single.weights
+        measure = single.coordinates.new_zeros(single.size) if single.weights is None else single.weights
         weights.append(measure / partition.sizes[cells].prod(dim=1))
     total = sum(partition.cells for partition in partitions)
     return Tiles.build(torch.cat(members), torch.cat(coordinates), torch.cat(weights), cells=total, length=length)
@@ -130,5 +130,5 @@ def _tiles(partitions: Sequence[Partition], points: Sequence[PointSet], length: 
 def _arrangement(lattice: Lattice | None, centres: Tensor, filled: Tensor) -> Arrangement:
     if lattice is None:
         return Arrangement((centres.shape[1],), (False,), centres, filled)
-    places = lattice.positions().to(centres.dtype).expand_as(centres)  # the same, free of rounding
+    places = lattice.positions(centres.device).to(centres.dtype).expand_as(centres)  # the same, free of rounding
     return Arrangement(lattice.counts, lattice.periodic, places, filled)

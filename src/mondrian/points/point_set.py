@@ -56,10 +56,10 @@ class PointSet:
     @staticmethod
     def of_grid(grid: Grid) -> PointSet:
         """The points of a grid, flattened in axis order: midpoint rule, trapezoidal where the ends are points."""
-        coordinates = grid.coordinates(dtype=torch.float64).flatten(1).mT
-        weights = torch.ones(1, dtype=torch.float64)
+        coordinates = grid.coordinates(dtype=torch.float64, device="cpu").flatten(1).mT
+        weights = coordinates.new_ones(1)
         for points, spacing, ends in zip(grid.points, grid.spacing, grid.ends, strict=True):
-            along = torch.full((points,), spacing, dtype=torch.float64)
+            along = weights.new_full((points,), spacing)
             if ends == 2:
                 along[[0, -1]] /= 2
             weights = torch.outer(weights, along).flatten()

@@ -47,17 +47,17 @@ class Tiles:
         order = members.argsort(stable=True)
         rows = (counts + length - 1) // length
         sorted_cells = members[order]
-        rank = torch.arange(len(order)) - (counts.cumsum(0) - counts)[sorted_cells]
+        rank = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[sorted_cells]
         slot = ((rows.cumsum(0) - rows)[sorted_cells] + rank // length) * length + rank % length
         total = int(rows.sum())
-        index, filled = torch.zeros(total * length, dtype=torch.int64), torch.zeros(total * length, dtype=torch.bool)
+        index, filled = (order.new_zeros(total * length, dtype=kind) for kind in (torch.int64, torch.bool))
         index[slot], filled[slot] = order, True
         shape = (total, length)
         return Tiles(
             index=index.view(shape),
             filled=filled.view(shape),
             place=torch.empty_like(order).index_copy(0, order, slot),
-            cell=torch.arange(cells).repeat_interleave(rows),
+            cell=torch.arange(cells, device=rows.device).repeat_interleave(rows),
             cells=cells,
             coordinates=torch.where(filled[:, None], coordinates[index], 0.0).view(*shape, -1),
             weights=torch.where(filled, weights[index], 0.0).view(shape),

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from mondrian.grid import Grid
 
-THINNEST = 1e5  # sides of a box to each other: beyond, rounding makes cells vanish
-INWARD = 1e-6  # by which points are drawn towards the middle, so that none lies on its own mirror image
+THINNEST = 1e3  # sides of a box to each other: beyond, rounding makes cells vanish
+INWARD = 1e-6  # of a side: by which points are drawn towards the middle, so that none lies on its own mirror image,
+APART = 1e-8  # and of the longest side at least, or the two would be one in the diagram of a thin box
+FILLED = 1e-4  # of the box: how much of it cells may leave out or share before the diagram counts as wrong
 
 
 def voronoi_weights(coordinates: Float[Tensor, "point axis"], box: Grid) -> Float64[Tensor, " point"]:
@@ -22,7 +24,8 @@ def voronoi_weights(coordinates: Float[Tensor, "point axis"], box: Grid) -> Floa
 
     The points are mirrored at every face, which makes each face a border between cells. The cell of $p$ is made of
     pyramids over the facets it shares with its neighbours $q$, $|V_p| = \sum_q |F_{pq}| \, |x_p - x_q| / 2d$. Points
-    that coincide share their cell equally. One, two or three dimensions, sides of up to 1 to 100,000; $O(n \log n)$.
+    that coincide share their cell equally. One, two or three dimensions, sides of up to 1 to 1,000; $O(n \log n)$.
+    All points are drawn inward by up to 5 millionths of a side, by which cells at faces gain.
 
     >>> voronoi_weights(torch.tensor([[0.25], [0.75], [0.75]]), Grid(extent=(1.0,)))
     tensor([0.5000, 0.2500, 0.2500], dtype=torch.float64)
@@ -30,13 +33,25 @@ def voronoi_weights(coordinates: Float[Tensor, "point axis"], box: Grid) -> Floa
     if box.dim > 3:
         raise ValueError(f"coordinates has {box.dim} axes; Voronoi weights are for at most 3")
     if max(box.extent) > THINNEST * min(box.extent):
-        raise ValueError(f"extent={box.extent} is too thin for a Voronoi diagram; needed weights of your own")
+        raise ValueError(
+            f"extent={box.extent} is too thin for a Voronoi diagram; needed sides of at most 1 to {THINNEST:g}, or "
+            "weights of your own"
+        )
     extent, middle = np.array(box.extent), np.array(box.origin) + np.array(box.extent) / 2
-    scaled = (coordinates.detach().cpu().double().numpy() - middle) / extent * (1 - INWARD)  # in [-1/2, 1/2]
+    inward = np.maximum(INWARD, APART * extent.max() / extent)
+    scaled = (coordinates.detach().cpu().double().numpy() - middle) / extent
+    scaled = np.clip(scaled, -0.5, 0.5) * (1 - inward)  # rounding may have carried some outside
     places, which, copies = np.unique(scaled, axis=0, return_inverse=True, return_counts=True)
     # Nearness is not kept by stretching: the diagram is drawn in physical proportions.
     volumes = _lengths(places[:, 0] * extent[0], extent[0]) if box.dim == 1 else _volumes(places * extent, extent)
-    volumes *= math.prod(box.extent) / volumes.sum()  # what drawing inward has changed
+    volume = math.prod(box.extent)
+    if not (volumes > 0).all() or not abs(volumes.sum() - volume) < FILLED * volume:
+        raise ValueError(
+            f"coordinates lie too close to each other for a Voronoi diagram in extent={box.extent}: "
+            f"{np.count_nonzero(~(volumes > 0))} of {len(volumes)} cells have no volume, and all fill "
+            f"{volumes.sum() / volume:.6g} of the box; needed weights of your own"
+        )
+    volumes *= volume / volumes.sum()  # what drawing inward has changed
     which = which.reshape(-1)
     return torch.from_numpy(volumes[which] / copies[which])
 
@@ -51,7 +66,7 @@ def lumped_masses(
     """
     corners = simplices.shape[1]
     shares = (simplex_volumes(vertices, simplices) / corners).repeat_interleave(corners)
-    return torch.zeros(len(vertices), dtype=torch.float64).index_add(0, simplices.flatten(), shares)
+    return shares.new_zeros(len(vertices)).index_add(0, simplices.flatten(), shares)
 
 
 def simplex_volumes(
@@ -70,7 +85,7 @@ def _lengths(places: NDArray[np.float64], extent: float) -> NDArray[np.float64]:
 
 
 def _volumes(places: NDArray[np.float64], extent: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.spatial import Voronoi  # slow to import, and only needed here
+    from scipy.spatial import QhullError, Voronoi  # slow to import, and only needed here
 
     count, dim = places.shape
     mirrored = [places]
@@ -80,7 +95,13 @@ def _volumes(places: NDArray[np.float64], extent: NDArray[np.float64]) -> NDArra
             image[:, axis] = 2 * face - image[:, axis]
             mirrored.append(image)
     everything = np.concatenate(mirrored)
-    diagram = Voronoi(everything)
+    try:
+        diagram = Voronoi(everything)
+    except QhullError as error:
+        raise ValueError(
+            f"coordinates, {count} of them in a box with extent={tuple(extent.tolist())}, have no Voronoi diagram: "
+            f"{str(error).strip().splitlines()[0]}; needed weights of your own"
+        ) from error
     pairs = np.asarray(diagram.ridge_points)
     ours = np.flatnonzero((pairs < count).any(axis=1))
     areas = _facets(diagram.vertices, [diagram.ridge_vertices[ridge] for ridge in ours])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import pickle
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Shaped
 
 from mondrian.data.arrays import Index, MemoryArray, StoredArray
-from mondrian.data.sources.files import read_arrays, read_tensors
+from mondrian.data.sources.files import read_arrays, read_tensors, reading
 
 ARRAYS = (".npy", ".npz", ".pt")
 
@@ -20,20 +20,17 @@ def stored_arrays(path: Path) -> dict[str, StoredArray]:
     """The arrays by their names; the only array of an `.npy` or `.pt` file has none."""
     if path.suffix == ".npy":
         return read_arrays(path, ("",))
-    try:
-        arrays = _npz(path) if path.suffix == ".npz" else _pt(path)
-    except (pickle.UnpicklingError, zipfile.BadZipFile, RuntimeError, ValueError, OSError, EOFError) as error:
-        reason = (str(error) or repr(error)).splitlines()[0]
-        raise OSError(f"{path} cannot be read as {path.suffix}: {reason}") from error
+    arrays = _npz(path) if path.suffix == ".npz" else _pt(path)
     if not arrays:
         raise ValueError(f"{path} holds no arrays")
     return arrays
 
 
 def _npz(path: Path) -> dict[str, StoredArray]:
-    with zipfile.ZipFile(path) as file:
-        members = [name for name in file.namelist() if name.endswith(".npy")]
-    return {name.removesuffix(".npy"): ZippedArray(path, name) for name in members}
+    with reading(path):
+        with zipfile.ZipFile(path) as file:
+            members = [name for name in file.namelist() if name.endswith(".npy")]
+        return {name.removesuffix(".npy"): ZippedArray(path, name) for name in members}
 
 
 def _pt(path: Path) -> dict[str, StoredArray]:
@@ -73,7 +70,7 @@ class ZippedArray(StoredArray):
         try:
             self._file.seek(self._offset + start * size)
             content = self._file.read(count * size)
-        except (zipfile.BadZipFile, EOFError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise OSError(f"{self} is damaged: {error}") from error
         if len(content) != count * size:
             raise OSError(f"{self} ends too early: {len(content)} of {count * size} bytes could be read")

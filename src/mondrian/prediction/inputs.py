@@ -32,8 +32,9 @@ class Read(Protocol):
 class Samples:
     """Samples of `shape` `(batch, channel, *space)`, of which `read(start, stop)` reads some.
 
-    `single` if there is one sample that came without a batch axis. `present` is the place in `times` of the last
-    step that goes in, `scalars` are numbers that belong to the samples, such as gamma.
+    `single` if there is one sample that came without a batch axis. `present` is the place in `times` of step 0: of
+    the last one that goes in, or of the first of all if none does. `scalars` are numbers that belong to the samples,
+    such as gamma.
     """
 
     name: str

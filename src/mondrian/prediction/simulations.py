@@ -36,7 +36,7 @@ class Frames:
             raise ValueError(f"the predictions {tuple(names)} are not all of the same steps; needed for HDF5")
 
     def times(self, known: Float[np.ndarray, " time"], present: int) -> Float[np.ndarray, " frame"]:
-        """When the frames are: step 1 is the time after the `present` one, beyond the known in the last interval.
+        """When the frames are: step 0 is the `present` one, beyond the known times each takes the last interval.
 
         >>> Frames(("u[1]", "u[2]", "u[3]")).times(np.array([0.0, 6.0, 12.0]), present=1)
         array([12., 18., 24.])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -17,6 +18,7 @@ from mondrian.report.places import name_of, size
 from mondrian.report.rollouts import draw_rollouts, draw_strip
 from mondrian.report.spectra import draw_spectra
 from mondrian.report.style import Picture
+from mondrian.report.summary import tested
 from mondrian.report.tables import Column, comparison_table, errors_table
 from mondrian.run import Run
 
@@ -37,17 +39,18 @@ class Section:
 
 def of_run(run: Run, evaluation: Evaluation | None, *, prefix: str = "") -> list[Section]:
     """Everything that there is about one run; `prefix` of its pictures' names."""
-    sections = [_losses(run, prefix)]
+    sections, tests = [_losses(run, prefix)], tested(run, evaluation) if evaluation else ""
     if evaluation is None:
-        return [*sections, Section("Evaluation", f"There is none yet: `mondrian evaluate {run.folder}` adds it.")]
+        command = shlex.join(["mondrian", "evaluate", str(run.folder)])
+        return [*sections, Section("Evaluation", f"There is none yet: `{command}` adds it.")]
     file = run.evaluation / FIELDS
     if run.on_meshes:
         sections += [_meshes(load_meshes(file), evaluation, prefix)] if file.exists() else []
-        return [*sections, _errors(evaluation, prefix)]
+        return [*sections, _errors(evaluation, tests, prefix)]
     fields = Fields.load(file) if file.exists() else None
     if fields and fields.one_step:
         sections.append(_fields(fields, evaluation, prefix))
-    sections.append(_errors(evaluation, prefix))
+    sections.append(_errors(evaluation, tests, prefix))
     if evaluation.rollout:
         sections.append(_rollout_errors(evaluation, prefix))
     if fields and fields.rollout:
@@ -112,11 +115,10 @@ def _of(count: int) -> str:
     return f"The first {MOST_PICTURES} of {count} pictures." if count > MOST_PICTURES else ""
 
 
-def _errors(evaluation: Evaluation, prefix: str) -> Section:
+def _errors(evaluation: Evaluation, tests: str, prefix: str) -> Section:
     if not evaluation.one_step:
         return Section("Error by resolution")
     samples = ", ".join(f"{entry.samples:,} at {name_of(entry.place)}" for entry in evaluation.one_step)
-    tests = "test meshes" if evaluation.one_step[0].part else f"{evaluation.simulations:,} test simulations"
     note = f"Means over {tests} with bootstrap intervals; samples: {samples}."
     series = of_one_run(evaluation)
     others = " and ".join(f"“{title}”" for title in series if title != "model")

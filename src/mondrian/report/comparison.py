@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from mondrian.evaluation import Evaluation, Trajectories
@@ -12,7 +13,7 @@ from mondrian.report.errors import Errors, draw_errors, of_one_run
 from mondrian.report.places import size
 from mondrian.report.rollouts import draw_rollouts
 from mondrian.report.style import Picture, colours
-from mondrian.report.summary import learnt, parameters
+from mondrian.report.summary import learnt, parameters, part_of, tested
 from mondrian.report.tables import Column, comparison_columns, comparison_table
 from mondrian.run import Run
 from mondrian.statistics import Summary
@@ -21,16 +22,37 @@ Member = tuple[str, Run, Evaluation | None]  # a run under the name that it has 
 
 
 def of_runs(names: Sequence[str], runs: Sequence[Run], evaluations: Sequence[Evaluation | None]) -> list[Section]:
-    """Tables and common pictures of several runs; only those are compared that learnt the same from the same data."""
-    groups: dict[str, list[Member]] = {}
-    for member in zip(names, runs, evaluations, strict=True):
-        groups.setdefault(learnt(member[1]), []).append(member)
+    """Tables and common pictures of several runs.
+
+    Only those are compared that learnt the same from the same data, and were evaluated on the same part of it.
+    """
+    groups = _comparable(list(zip(names, runs, evaluations, strict=True)))
     if len(groups) == 1:
         return _of_group(*groups.values(), title="", prefix="")
-    sections = []
-    for number, (data, members) in enumerate(groups.items(), start=1):
-        sections += _of_group(members, title=f" {number}: {data or 'unknown data'}", prefix=f"{number}-")
+    sections, several = [], Counter(data for data, _ in groups)
+    for number, ((data, _), members) in enumerate(groups.items(), start=1):
+        part = f", {_tested(members)}" if several[data] > 1 else ""
+        sections += _of_group(members, title=f" {number}: {data or 'unknown data'}{part}", prefix=f"{number}-")
     return sections
+
+
+def _comparable(members: Sequence[Member]) -> dict[tuple[str, object], list[Member]]:
+    """Runs by what they learnt and where they were evaluated; one without an evaluation stands beside the first."""
+    first: dict[str, object] = {}
+    for _, run, evaluation in members:
+        if evaluation:
+            first.setdefault(learnt(run), part_of(evaluation))
+    groups: dict[tuple[str, object], list[Member]] = {}
+    for member in members:
+        _, run, evaluation = member
+        part = part_of(evaluation) if evaluation else first.get(learnt(run))
+        groups.setdefault((learnt(run), part), []).append(member)
+    return groups
+
+
+def _tested(members: Sequence[Member]) -> str:
+    """What the errors of a group are means over; nothing where there are none."""
+    return next((tested(run, evaluation) for _, run, evaluation in members if evaluation), "")
 
 
 def _of_group(members: Sequence[Member], *, title: str, prefix: str) -> list[Section]:
@@ -42,7 +64,8 @@ def _of_group(members: Sequence[Member], *, title: str, prefix: str) -> list[Sec
     rollouts = {name: {entry.points: entry for entry in evaluation.rollout} for name, evaluation in known.items()}
     columns = [*_about(runs), *comparison_columns(series), *_rollout_columns(names, rollouts)]
     table = comparison_table(names, [column for column in columns if any(column.values)])
-    note = "Means over the test simulations with bootstrap intervals; the best of a column in bold."
+    means = f"Means over {_tested(members)} with bootstrap intervals"
+    note = f"{means}; the best of a column in bold." if known else "The best of a column in bold."
     without = [str(run.folder) for run, evaluation in zip(runs, evaluations, strict=True) if evaluation is None]
     if without:
         note += f" Without an evaluation: {', '.join(without)}; `mondrian evaluate RUN` adds it."
@@ -54,7 +77,7 @@ def _of_group(members: Sequence[Member], *, title: str, prefix: str) -> list[Sec
         pictures.append(Picture.of(figure, name=f"{prefix}losses", label="Validation loss", caption=caption))
     if any(series.values()):
         figure = draw_errors({name: errors for name, errors in series.items() if errors}, palette)
-        caption = "Means and bootstrap intervals over the test simulations."
+        caption = f"{means}."
         pictures.append(Picture.of(figure, name=f"{prefix}errors", label="Error by resolution", caption=caption))
     for points in sorted({points for of_one in rollouts.values() for points in of_one}, key=math.prod):
         chosen = {name: of_one[points] for name, of_one in rollouts.items() if points in of_one}

@@ -14,7 +14,7 @@ from mondrian.evaluation import Trajectories
 from mondrian.grid import Grid
 from mondrian.report.arrays import Frames
 from mondrian.report.planes import SIGNED, Limits, bar, draw_cuts, plane, show
-from mondrian.report.style import colours, grid_lines, new_figure, plain, styled
+from mondrian.report.style import colours, grid_lines, largest, new_figure, plain, styled
 from mondrian.statistics import Summary
 
 ROWS = ("truth", "prediction", "absolute error")
@@ -70,7 +70,8 @@ def draw_rollouts(series: Mapping[str, Trajectories], palette: Mapping[str, str]
         ax.set_title(name, loc="left")
         ax.set_xlabel("time")
         grid_lines(ax)
-    panels[0].set_ylim(0, 1.05 * panels[0].dataLim.ymax if panels[0].dataLim.ymax > 0 else 1)
+    ends = (end for rollout in series.values() for value in rollout.relative_l2 for end in (value.mean, value.high))
+    panels[0].set_ylim(0, 1.05 * largest(ends))  # what has left all bounds is not in the picture
     panels[1].set_ylim(top=1.02)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(series)))
     return figure

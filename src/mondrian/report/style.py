@@ -73,6 +73,11 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+def largest(values: Iterable[float]) -> float:
+    """The largest value that is finite and positive; 1 where there is none."""
+    return max((value for value in values if 0 < value < np.inf), default=1.0)
+
+
 def logarithmic(axes: Iterable[Axes], *, decades: int = 12) -> None:
     """A logarithmic y axis, the same for all `axes`, of at most so many decades; linear if nothing is positive."""
     axes = list(axes)

@@ -53,6 +53,20 @@ def learnt(run: Run) -> str:
     return f"{os.path.normpath(files['path'])}: {' → '.join(sides)}"
 
 
+def part_of(evaluation: Evaluation) -> tuple[str, str, int]:
+    """What two evaluations must have in common to be compared: data set, part of it, number of simulations."""
+    return str(Path(evaluation.data).resolve()), evaluation.split, evaluation.simulations
+
+
+def tested(run: Run, evaluation: Evaluation) -> str:
+    """What errors are means over: `8 test simulations`, and of which data where the run knows others."""
+    meshes = any(entry.part for entry in evaluation.one_step)
+    what = f"{evaluation.split} meshes" if meshes else f"{evaluation.simulations:,} {evaluation.split} simulations"
+    known = run.facts.get("data", {}).get("files", {}).get("path", evaluation.data)
+    same = Path(known).resolve() == Path(evaluation.data).resolve()
+    return what if same else f"{what} of {os.path.normpath(evaluation.data)}"
+
+
 def labels(runs: Sequence[Run]) -> list[str]:
     """A name for each run: its own, with the folder where several runs have the same."""
     names = [_name(run) for run in runs]

@@ -35,6 +35,8 @@ def resample(
     The target must lie within the box of the source on axes that are not periodic; whether its own are is of no
     interest.
 
+    Computed in single precision at least, whatever the precision of `u`.
+
     `plain` multiplies by one matrix for each axis; otherwise long axes are taken in stretches, at a cost that grows
     with their points.
 
@@ -47,10 +49,11 @@ def resample(
     """
     _check(u, source, target, order)
     changing = [axis for axis in range(source.dim) if not _same(source, target, axis)]
+    w = u.to(torch.promote_types(u.dtype, torch.float32)) if changing else u  # half precision would change a constant
     # what shrinks comes first: the others have less to do
     for axis in sorted(changing, key=lambda axis: target.points[axis] / source.points[axis]):
-        u = _along(u, source, target, axis, order, plain)
-    return u
+        w = _along(w, source, target, axis, order, plain)
+    return w.to(u.dtype)
 
 
 def _along(

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-
-from mondrian.configuration import check_setting
+from mondrian.configuration import check_setting, override_of, quoted
 from mondrian.files import write_json
 from mondrian.training.record import joined
 from mondrian.training.settings import CHOICES, configure, default_folder
@@ -36,10 +34,9 @@ class Plan:
     def of(cls, words: Sequence[str]) -> Plan:
         """`ValueError` where a word is no setting of `mondrian train`, or where none varies."""
         words = joined((), words)
-        parser = OverridesParser.create()
         own = tuple(word for word in words if word.startswith(("hydra.", "hydra/")))
         rest = [word for word in words if word not in own]
-        varied = tuple(word for word in rest if "=" in word and parser.parse_override(word).is_sweep_override())
+        varied = tuple(word for word in rest if "=" in word and override_of(word).is_sweep_override())
         if not varied:
             raise ValueError("no setting varies; needed for example optimizer.lr=tag(log,interval(1e-4,1e-2))")
         for word in varied:
@@ -47,7 +44,8 @@ class Plan:
                 raise ValueError(f"{word} cannot vary: each run has a folder in that of the sweep")
         given = dict(word.split("=", 1) for word in rest if "=" in word)
         fixed = tuple(word for word in rest if word not in varied and not word.startswith(("run=", "resume=")))
-        plan = cls(Path(given.get("run", f"sweeps/{_name(given)}")), fixed, varied, own)
+        folder = override_of(f"run={given['run']}").value() if "run" in given else f"sweeps/{_name(given)}"
+        plan = cls(Path(str(folder)), fixed, varied, own)
         config = configure(plan.first)
         for key in plan.keys:
             if key not in CHOICES:
@@ -62,7 +60,7 @@ class Plan:
     @property
     def first(self) -> list[str]:
         """Words of a run with the first of the recipes, data sets and scales: what they have in common is the same."""
-        parsed = [OverridesParser.create().parse_override(word) for word in self.varied]
+        parsed = [override_of(word) for word in self.varied]
         kinds = [override for override in parsed if override.key_or_group in ("experiment", "data", "scale")]
         return [*self.fixed, *(f"{kind.key_or_group}={next(kind.sweep_string_iterator())}" for kind in kinds)]
 
@@ -70,7 +68,7 @@ class Plan:
     def overrides(self) -> list[str]:
         """What Hydra is given: `+` because it knows nothing of the settings of a run."""
         optuna = not any(word.startswith("hydra/sweeper=") and word != "hydra/sweeper=optuna" for word in self.hydra)
-        place = f"hydra.sweep.dir={json.dumps(str(self.folder))}"
+        place = f"hydra.sweep.dir={quoted(self.folder)}"
         return [place, *(OPTUNA if optuna else ()), *self.hydra, *(f"+{word}" for word in self.varied)]
 
     def save(self) -> None:

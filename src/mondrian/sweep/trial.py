@@ -13,6 +13,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from mondrian.configuration import quoted
 from mondrian.sweep.plan import Plan
 from mondrian.training.guards import Diverged, Stopped
 from mondrian.training.train import train_config
@@ -26,7 +27,7 @@ def trial(_: DictConfig) -> float:
     job = HydraConfig.get()
     folder, number = Path(job.sweep.dir), int(job.job.num)
     chosen = [word.removeprefix("+") for word in job.overrides.task]
-    words = [*Plan.load(folder).fixed, *chosen, f"run={folder / str(number)}", "resume=true"]
+    words = [*Plan.load(folder).fixed, *chosen, f"run={quoted(folder / str(number))}", "resume=true"]
     print(f"trial {number}: {' '.join(chosen)}", flush=True)
     try:
         with _beside_hydra():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from types import FrameType
@@ -11,10 +12,11 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 
-from mondrian.training.checkpoints import Checkpoints
+from mondrian.training.checkpoints import Checkpoints, saved
 from mondrian.training.sharding import own_part
 
-ADVICE = "the last good checkpoint is kept: resume=true with a smaller optimizer.lr goes on from there"
+KEPT = "the last good checkpoint is kept: resume=true with a smaller optimizer.lr goes on from there"
+NONE_KEPT = "no checkpoint has been saved yet: resume=true with a smaller optimizer.lr starts from the beginning"
 
 
 class Diverged(ValueError):
@@ -26,13 +28,14 @@ class Stopped(Exception):
 
 
 class FiniteLoss(Callback):
-    """Stops at a loss that is NaN or infinite, and before such weights could be saved.
+    """Stops at a loss that is NaN or infinite, in training or validation, and before such weights could be saved.
 
-    On the CPU every step is looked at; elsewhere every `every` steps, so that the device is not waited for.
+    On the CPU every step is looked at; elsewhere every `every` steps, so that the device is not waited for. It must
+    come before the callbacks that keep something of a validation.
     """
 
-    def __init__(self, *, every: int = 10) -> None:
-        self.every = every
+    def __init__(self, checkpoints: Checkpoints, *, every: int = 10) -> None:
+        self.checkpoints, self.every = checkpoints, every
         self._losses: list[tuple[int, torch.Tensor]] = []
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
@@ -41,11 +44,21 @@ class FiniteLoss(Callback):
         if module.device.type == "cpu" or trainer.global_step % self.every == 0:
             self._check(trainer)
 
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        self._check(trainer)
+        loss = float(trainer.callback_metrics["valid_loss"])
+        if not trainer.strategy.reduce_boolean_decision(math.isfinite(loss)):
+            raise Diverged(f"validation loss is {loss} at step {trainer.global_step}; {self._advice}")
+
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
         self._check(trainer)
         finite = torch.stack([own_part(parameter.detach()).isfinite().all() for parameter in module.parameters()])
         if not trainer.strategy.reduce_boolean_decision(bool(finite.all())):
-            raise Diverged(f"weights are not finite at step {trainer.global_step}; {ADVICE}")
+            raise Diverged(f"weights are not finite at step {trainer.global_step}; {self._advice}")
+
+    @property
+    def _advice(self) -> str:
+        return KEPT if saved(self.checkpoints.run.checkpoints) else NONE_KEPT
 
     def _check(self, trainer: Trainer) -> None:
         finite = torch.stack([loss.isfinite() for _, loss in self._losses]).tolist() if self._losses else []
@@ -55,7 +68,7 @@ class FiniteLoss(Callback):
             where = (
                 f"loss is {float(bad[0][1])} at step {bad[0][0]}" if bad else "loss of another process is not finite"
             )
-            raise Diverged(f"{where}; {ADVICE}")
+            raise Diverged(f"{where}; {self._advice}")
 
 
 class GracefulStop(Callback):

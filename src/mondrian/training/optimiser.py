@@ -44,6 +44,8 @@ class AdamW(Spec):
             raise ValueError(f"decay={self.decay} is not known; needed one of {', '.join(DECAYS)}")
         if not self.lr > 0 or not 0 <= self.final_lr <= self.lr:
             raise ValueError(f"lr={self.lr} and final_lr={self.final_lr} must be positive, the final one not larger")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas={self.betas} must be two numbers from 0 on and below 1")
         if min(self.weight_decay, self.warmup, self.clip) < 0:
             raise ValueError(f"{self} has a negative weight_decay, warmup or clip")
 

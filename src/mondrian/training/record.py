@@ -30,7 +30,7 @@ def facts_of(
     """The content of `run.json`."""
     return {
         "name": str(config.run).removeprefix("runs/"),
-        "words": [word for word in words if not word.startswith("resume=")],
+        "words": _kept(words),
         "parameters": sum(parameter.numel() for parameter in surrogate.parameters()),
         "versions": versions(),
         "machine": {"processor": platform.machine(), "cores": cores()},
@@ -90,15 +90,18 @@ def refuse_other_samples(run: Run, samples: str) -> None:
         )
 
 
-def with_place(facts: dict[str, Any], config: DictConfig, words: Sequence[str], data: Spec) -> dict[str, Any]:
-    """What a run has written down, with the data where they are now."""
-    moved = [word for word in words if word.startswith("data.")]
-    place: Any = OmegaConf.to_container(config.data, resolve=True)
+def renewed(facts: dict[str, Any], config: DictConfig, words: Sequence[str], data: Spec) -> dict[str, Any]:
+    """What a run has written down, with what it was told when it went on, and the data where they are now."""
     return facts | {
-        "words": joined(facts["words"], moved),
+        "words": joined(facts["words"], _kept(words)),
         "data": data.to_json(),
-        "config": facts["config"] | {"data": place},
+        "config": OmegaConf.to_container(config, resolve=True),
     }
+
+
+def _kept(words: Sequence[str]) -> list[str]:
+    """Whether a run goes on is no matter of the run."""
+    return [word for word in words if not word.startswith("resume=")]
 
 
 def refuse_other_data(run: Run, data: Spec) -> None:

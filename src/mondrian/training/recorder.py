@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
+from torch.optim import Optimizer
 from tqdm import tqdm
 
 from mondrian.history import HistoryFile
@@ -23,6 +24,7 @@ class Recorder(Callback):
         self._sum: Any = 0.0  # of the losses of this process since the last row
         self._sums = [0.0]  # those of all processes, as a checkpoint had them
         self._count = 0
+        self._rate = math.nan
         self._clock = 0.0
         self._training_seconds = 0.0  # since the last row, without validation
         self._bar: tqdm[Any] | None = None
@@ -38,6 +40,9 @@ class Recorder(Callback):
                 total=trainer.max_steps, initial=trainer.global_step, desc="training", unit="step",
                 disable=None if self.progress else True,
             )  # fmt: skip
+
+    def on_before_optimizer_step(self, trainer: Trainer, module: LightningModule, optimizer: Optimizer) -> None:
+        self._rate = optimizer.param_groups[0]["lr"]  # later the schedule has set that of the next step
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
         self._sum = self._sum + module.last_loss
@@ -103,7 +108,7 @@ class Recorder(Callback):
         loss = float(trainer.strategy.reduce(mean, reduce_op="mean"))
         row = {
             "train_loss": loss,
-            "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
+            "learning_rate": self._rate,
             "samples_per_second": rate,
         }
         self._sum, self._count, self._training_seconds = 0.0, 0, 0.0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from lightning.pytorch import LightningModule, Trainer
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from mondrian.configuration import flag, number
 from mondrian.parallel.peers import check_restarts, naming_lost_peers
@@ -27,7 +27,7 @@ from mondrian.training.record import (
     refuse_changes,
     refuse_other_data,
     refuse_other_samples,
-    with_place,
+    renewed,
 )
 from mondrian.training.settings import configure
 from mondrian.training.trainer import quiet, trainer_of
@@ -76,10 +76,10 @@ class Session:
         if self.goes_on:
             refuse_other_samples(self.run, samples)
         if is_first(os.environ):
-            if not self.goes_on:
+            if self.goes_on:
+                self.run.write(renewed(self.run.facts, self.config, self.words, source))
+            else:
                 self.run.write({"id": self.identity, **facts_of(self.config, self.words, source, samples, surrogate)})
-            elif self.run.facts["data"] != source.to_json():
-                self.run.write(with_place(self.run.facts, self.config, self.words, source))
         patience = f"trainer.timeout={number(self.config, 'trainer.timeout'):g} s"
         advice = "Once they can be started again, resume=true goes on from the last checkpoint"
         rank, ranks = self.trainer.global_rank, self.trainer.world_size
@@ -108,4 +108,16 @@ def configured(words: Sequence[str]) -> DictConfig:
         return config
     if not resume:
         raise ValueError(f"{run.folder} holds a run already; resume=true goes on with it, run=... starts another")
-    return configure(joined(run.facts["words"], words))
+    config = configure(joined(run.facts["words"], words))
+    _find_data(config, run, words)
+    return config
+
+
+def _find_data(config: DictConfig, run: Run, words: Sequence[str]) -> None:
+    """Take the data from where the run knows them to be, if they are there and nobody says otherwise."""
+    known = run.facts["data"]["files"]["path"]
+    if any(word.startswith(("data.path=", "data.reader")) for word in words) or not Path(known).exists():
+        return
+    for key in ("data.path", "data.reader.path"):
+        if OmegaConf.select(config, key) is not None:
+            OmegaConf.update(config, key, known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -16,6 +17,8 @@ from mondrian.configuration import (
     each,
     nearest,
     number,
+    numbers,
+    resolution,
     resolutions,
     scaled,
     scales,
@@ -56,7 +59,8 @@ def configure(words: Sequence[str]) -> DictConfig:
     if "/" in experiment and experiment not in recipe_names():
         raise ValueError(f"no recipe {experiment!r}{nearest(experiment, recipe_names())}")
     config = composed("train", [f"experiment={experiment}", f"scale={file}", *rest])
-    OmegaConf.update(config, "run", config.run or default_folder(experiment, scale))
+    if config.run is None:
+        OmegaConf.update(config, "run", default_folder(experiment, scale))
     if config.data.path is None and config.data.reader is None and "problem" in config.data:
         OmegaConf.update(config, "data.path", f"data/{file}")
         OmegaConf.update(config, "data.make", True, force_add=True)
@@ -80,19 +84,27 @@ def splits_of(config: DictConfig, *, progress: bool) -> Splits:
         steps_in=whole(config, "data.steps_in"),
         steps_out=whole(config, "data.steps_out"),
     )
+    points = () if data.train_points is None else resolution(config, "data.train_points")
+    fractions = numbers(config, "data.fractions")
     if data.get("make"):
         _simulate(config, progress=progress)
     described = data.get("reader") is not None
     if described == (data.path is not None):
         raise ValueError("needed one of data.path, a folder, and data.reader, a description of other people's files")
     return Splits(
-        files=spec_of(data, "reader", Files) if described else WellFiles(path=str(Path(data.path).resolve())),
+        files=_described(data) if described else WellFiles(path=str(Path(data.path).resolve())),
         window=window,
-        points=tuple(data.train_points or ()),
+        points=points,
         simulations=None if data.simulations is None else whole(config, "data.simulations"),
-        fractions=tuple(data.fractions),
+        fractions=fractions,
         seed=whole(config, "data.seed", least=0),
     )
+
+
+def _described(data: DictConfig) -> Files:
+    """Other people's files, found from everywhere; a reader of one's own may know other places than files."""
+    found: Files = spec_of(data, "reader", Files)
+    return replace(found, path=str(Path(found.path).resolve())) if Path(found.path).exists() else found
 
 
 def _simulate(config: DictConfig, *, progress: bool) -> None:

@@ -9,7 +9,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
-from mondrian.configuration import flag, number, spec_of, whole, words_of
+from mondrian.configuration import flag, number, quoted, spec_of, whole, words_of
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
 from mondrian.meshes.files import MeshSplits
@@ -57,7 +57,7 @@ def _train_on_meshes(model: ModelSpec, splits: MeshSplits, words: Sequence[str],
 
     if not isinstance(model, PointSpec):
         raise ValueError(f"model={model} is for grids; on meshes needed a PointSpec, such as point_no(...).spec")
-    words = ["data=meshes", f"data.path={splits.files.path}", *words]
+    words = ["data=meshes", f"data.path={quoted(splits.files.path)}", *words]
     config = configured(words)
     OmegaConf.set_struct(config, False)
     config.model = model.to_json()

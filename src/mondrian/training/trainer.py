@@ -12,7 +12,7 @@ from typing import Any
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
-from lightning.pytorch.plugins import DoublePrecision
+from lightning.pytorch.plugins import DoublePrecision, HalfPrecision
 from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig, OmegaConf
 
@@ -27,6 +27,13 @@ from mondrian.training.recorder import Recorder
 from mondrian.training.strategy import placed
 
 
+class HalfModel(HalfPrecision):
+    """A model in half precision, its samples as they are: a surrogate halves what it is given once it is scaled."""
+
+    def convert_input(self, data: Any) -> Any:
+        return data
+
+
 def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -> Trainer:
     """The trainer of a run: its loggers, checkpoints and guards."""
     settings: dict[str, Any] = OmegaConf.to_container(config.trainer, resolve=True)  # type: ignore[assignment]
@@ -36,6 +43,7 @@ def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -
         )
     settings = placed(settings, os.environ)
     batch_size, log_every = whole(config, "batch_size"), whole(config, "log_every")
+    accumulate = whole(config, "trainer.accumulate_grad_batches")
     validate_every = validation_interval(config)
     checkpoints = Checkpoints(run, every=whole(config, "checkpoint_every"), validate_every=validate_every)
     clip = spec_of(config, "optimizer", AdamW).clip
@@ -46,14 +54,16 @@ def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -
     if isinstance(settings["strategy"], ModelParallelStrategy) and settings["precision"] == "64-true":
         plugins.append(DoublePrecision())  # Lightning does not let the name through
         settings.pop("precision")
+    if settings.get("precision") in ("bf16-true", "16-true"):
+        plugins.append(HalfModel(settings.pop("precision")))
     arguments: dict[str, Any] = {
         "max_steps": whole(config, "max_steps"),
-        "val_check_interval": validate_every * config.trainer.accumulate_grad_batches,
+        "val_check_interval": validate_every * accumulate,
         "check_val_every_n_epoch": None,
         "gradient_clip_val": clip or None,
         "logger": loggers,
         "callbacks": [
-            FiniteLoss(every=log_every),
+            FiniteLoss(checkpoints, every=log_every),
             Recorder(HistoryFile(run.history_file), batch_size=batch_size, every=log_every, progress=progress),
             checkpoints,
             GracefulStop(checkpoints, every=log_every),

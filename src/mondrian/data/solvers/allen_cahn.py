@@ -179,9 +179,14 @@ def _react_(u: Tensor, work: Tensor, time: float) -> None:
     u.mul_(work)
 
 
-def _check(u0: Tensor, gamma: Tensor, grid: Grid, time: float, chunk: int | None) -> None:
+def check_grid(grid: Grid) -> None:
+    """Raise `ValueError` for a grid that the equation cannot be solved on."""
     if any(grid.periodic):
         raise ValueError(f"grid={grid} must have no periodic axes")
+
+
+def _check(u0: Tensor, gamma: Tensor, grid: Grid, time: float, chunk: int | None) -> None:
+    check_grid(grid)
     check_fields("u0", u0, grid)
     check_chunk(chunk)
     if gamma.shape != u0.shape[:1]:

@@ -36,7 +36,7 @@ def initial_condition(
     >>> initial_condition([0, 1], Grid(extent=(64.0,), points=(128,), periodic=(True,))).shape
     torch.Size([2, 128])
     """
-    _check_grid(grid)
+    check_grid(grid)
     if not (math.isfinite(std) and std > 0):
         raise ValueError(f"std={std} must be positive and finite")
     unit = 2 * math.pi / grid.extent[0]
@@ -69,7 +69,7 @@ def solve(
     >>> bool(torch.allclose(u[0, -1] / wave, torch.exp(torch.tensor(2 * (k**2 - k**4))).double(), rtol=1e-4))
     True
     """
-    _check_grid(grid)
+    check_grid(grid)
     check_fields("u0", u0, grid)
     check_steps(dt, steps, frames)
     check_chunk(chunk)
@@ -117,7 +117,8 @@ def _integrate(u0: Tensor, grid: Grid, dt: float, steps: int, frames: int) -> Te
     return trajectory
 
 
-def _check_grid(grid: Grid) -> None:
+def check_grid(grid: Grid) -> None:
+    """Raise `ValueError` for a grid that the equation cannot be solved on."""
     if grid.dim != 1 or not all(grid.periodic):
         raise ValueError(f"grid={grid} must have one axis, a periodic one")
     if not grid.points or min(grid.points) < 4:

@@ -64,7 +64,7 @@ def initial_vorticity(
     >>> initial_vorticity([0, 1], grid).shape
     torch.Size([2, 32, 32])
     """
-    _check_grid(grid)
+    check_grid(grid)
     for name, value in (("maximum_velocity", maximum_velocity), ("peak_wavenumber", peak_wavenumber)):
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name}={value} must be positive and finite")
@@ -106,7 +106,7 @@ def solve(
     >>> torch.allclose(w[0, -1], vortices * torch.exp(torch.tensor(-0.2)), atol=1e-6)
     True
     """
-    _check_grid(grid)
+    check_grid(grid)
     check_fields("vorticity0", vorticity0, grid)
     check_steps(dt, steps, frames)
     check_chunk(chunk)
@@ -177,7 +177,8 @@ def _vorticity_modes(seeds: Sequence[int], grid: Grid, peak: float) -> tuple[Ten
     return noise(seeds, counts) * density, [fourier_basis(grid, axis, counts[axis]) for axis in (0, 1)]
 
 
-def _check_grid(grid: Grid) -> None:
+def check_grid(grid: Grid) -> None:
+    """Raise `ValueError` for a grid that the equation cannot be solved on."""
     if grid.dim != 2 or not all(grid.periodic):
         raise ValueError(f"grid={grid} must be a plane box with both axes periodic")
     if not grid.points or min(grid.points) < 4:

@@ -185,6 +185,11 @@ class Source:
             raise ValueError(f"{self.name} has no field {name!r}; it has {sorted(self.fields)}")
         return self.fields[name]
 
+    def check_points(self, points: tuple[int, ...]) -> None:
+        """Raise `ValueError` unless these are the points of the grid, or none are asked for."""
+        if points and points != self.grid.points:
+            raise ValueError(f"points={points} are asked for; {self.name} has {self.grid.points}")
+
     def load(self, names: Sequence[str]) -> Source:
         """The same with the fields `names` in memory, and only those."""
         return Source(

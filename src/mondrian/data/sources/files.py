@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,8 @@ from jaxtyping import Shaped
 from mondrian.data.arrays import ContiguousArray, Handles, MemoryArray, StoredArray
 from mondrian.data.sources.base import Axis, Field, Files, Piece, Source, spatial
 from mondrian.grid import Grid
+
+ZIP = b"PK\x03\x04"  # how the files of `torch.save` begin since version 1.6
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,7 @@ def read_arrays(path: Path, keys: tuple[str, ...] = ()) -> dict[str, StoredArray
         return {name: _read_npy(path, name)}
     if path.suffix not in readers:
         raise ValueError(f"{path} ends in {path.suffix!r}; needed .npy or one of {sorted(readers)}")
-    try:
-        found = readers[path.suffix](path)
-    except (pickle.UnpicklingError, zipfile.BadZipFile, RuntimeError, OSError, EOFError) as error:
-        raise OSError(f"{path} cannot be read as {path.suffix}: {error}") from error
+    found = readers[path.suffix](path)
     for key in keys:
         if key not in found:
             raise ValueError(f"{path} has no key {key!r}; it has {sorted(found)}")
@@ -110,10 +108,11 @@ def read_arrays(path: Path, keys: tuple[str, ...] = ()) -> dict[str, StoredArray
 
 
 def _read_npy(path: Path, name: str) -> StoredArray:
-    try:
+    with reading(path):
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise OSError(f"{path} cannot be read as .npy: {error}") from error
+        if isinstance(mapped, np.lib.npyio.NpzFile):
+            mapped.close()
+            raise ValueError("it holds arrays by their names, as .npz does")
     if not (isinstance(mapped, np.memmap) and mapped.flags.c_contiguous and mapped.dtype.isnative):
         return MemoryArray(mapped, file=str(path), key=name)
     return ContiguousArray(
@@ -127,13 +126,19 @@ def _read_npy(path: Path, name: str) -> StoredArray:
 
 
 def _read_npz(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
-    with np.load(path, allow_pickle=False) as file:
-        return {key: file[key] for key in file.files}
+    with reading(path), open(path, "rb") as file:
+        content = np.load(file, allow_pickle=False)
+        if not isinstance(content, np.lib.npyio.NpzFile):
+            raise ValueError("it holds one array, as .npy does")
+        return {key: content[key] for key in content.files}
 
 
 def read_tensors(path: Path, *, alone: str = "u") -> dict[str, Shaped[np.ndarray, "..."]]:
     """The tensors of a file of `torch.save` by their names; that of a file with one and no name is called `alone`."""
-    content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    with reading(path):
+        with open(path, "rb") as file:
+            zipped = file.read(len(ZIP)) == ZIP
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)  # older files cannot be mapped
     tensors = {alone: content} if isinstance(content, torch.Tensor) else content
     if not isinstance(tensors, dict):
         raise ValueError(f"{path} holds a {type(content).__name__}; needed a tensor or a dictionary of tensors")
@@ -146,15 +151,28 @@ def _numpy(tensor: torch.Tensor) -> Shaped[np.ndarray, "..."]:
 
 
 def _read_mat(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
-    if h5py.is_hdf5(path):  # version 7.3 is HDF5, where MATLAB's axes stand in reverse
-        with h5py.File(path, "r") as file:
-            return {key: node[()].T for key, node in file.items() if isinstance(node, h5py.Dataset)}
-    found = scipy.io.loadmat(path)
+    with reading(path):
+        if h5py.is_hdf5(path):  # version 7.3 is HDF5, where MATLAB's axes stand in reverse
+            with h5py.File(path, "r") as file:
+                return {key: node[()].T for key, node in file.items() if isinstance(node, h5py.Dataset)}
+        found = scipy.io.loadmat(path)
     return {key: value for key, value in found.items() if not key.startswith("__")}
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever goes wrong with the content of a file, as an error in one line that names it."""
+    try:
+        yield
+    except Exception as error:  # broken bytes raise whatever they happen to break
+        if isinstance(error, OSError) and error.errno:  # the system's own, such as a lack of permission
+            raise
+        reason = (str(error) or repr(error)).splitlines()[0]
+        raise ValueError(f"{path} cannot be read as {path.suffix}: {reason}") from error
+
+
 def _field(key: str, array: StoredArray, axes: tuple[Axis | int, ...]) -> Field:
-    if array.dtype.kind not in "fiu":
+    if array.dtype.kind not in "fiub":  # neuraloperator's Darcy files say where the medium is with booleans
         raise ValueError(f"{array} has type {array.dtype}; needed real numbers")
     dim = sum(isinstance(axis, int) for axis in axes)
     simulations = array.shape[axes.index(Axis.SIMULATION)] if Axis.SIMULATION in axes else 1

@@ -23,8 +23,8 @@ class WellFiles(Files):
     """Files in The Well's layout: one file, a folder of them, a data set of The Well, or our own folder.
 
     `split` picks `data/SPLIT` (`train`, `valid`, `test`); `points` picks a resolution of a folder made by
-    `mondrian generate`, where it may be left out if the split is stored at one resolution only. Scalars are
-    fields that are constant in space, vectors and tensors fields of several channels.
+    `mondrian generate`, where it may be left out if the split is stored at one resolution only; of other files it
+    must be theirs. Scalars are fields that are constant in space, vectors and tensors fields of several channels.
     """
 
     split: str | None = None
@@ -51,7 +51,10 @@ class WellFiles(Files):
             for key in first.fields
         }
         steps = tuple(count for part in parts for count in part.steps)
-        return Source(name=str(files[0].parent), grid=first.grid, fields=fields, steps=steps, times=first.times)
+        name = files[0] if Path(self.path).is_file() else files[0].parent
+        source = Source(name=str(name), grid=first.grid, fields=fields, steps=steps, times=first.times)
+        source.check_points(self.points)
+        return source
 
     def files(self) -> list[Path]:
         """The HDF5 files, after a look at the manifest if there is one."""
@@ -140,12 +143,12 @@ def _grid(file: h5py.File, path: Path, names: Sequence[str]) -> Grid:
         grid = Grid.from_json(identity_of(file, path)["grid"])
         assert isinstance(grid, Grid)
         return grid
-    kind = str(_attribute(file, "grid_type"))
+    kind = _word(file, "grid_type")
     if kind != "cartesian":
         raise ValueError(f"{path} has grid_type={kind!r}; only 'cartesian' can be read")
     periodic = dict.fromkeys(names, False)
     for condition in _group(file, "boundary_conditions").values():
-        if str(_attribute(condition, "bc_type")).upper() == "PERIODIC":
+        if _word(condition, "bc_type").upper() == "PERIODIC":
             periodic |= dict.fromkeys(_strings(_attribute(condition, "associated_dims")), True)
     axes = [np.asarray(_group(file, f"dimensions/{name}")[()]) for name in names]
     keys = [f"dimensions/{name}" for name in names]
@@ -165,6 +168,10 @@ def _attribute(node: h5py.Group | h5py.Dataset, key: str) -> Any:
         shape = f" {node.shape}" if isinstance(node, h5py.Dataset) else ""
         raise ValueError(f"{where}{shape} has no attribute {key!r}; it has {sorted(node.attrs)}")
     return node.attrs[key]
+
+
+def _word(node: h5py.Group, key: str) -> str:
+    return _strings(_attribute(node, key))[0]
 
 
 def _strings(value: Any) -> list[str]:

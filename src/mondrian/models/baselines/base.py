@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.grid import Grid
-from mondrian.models.fields import FieldSpec, check_input
+from mondrian.models.fields import FieldSpec, check_input, check_match
 from mondrian.operators.base import positive
 
 
@@ -26,9 +26,10 @@ class BaselineSettings(TypedDict, total=False):
 class BaselineSpec(FieldSpec):
     """Describes a baseline."""
 
-    def box(self, x: Tensor, grid: Grid | None) -> Grid:
+    def box(self, x: Tensor, grid: Grid | None, model: nn.Module) -> Grid:
         """The grid that the points of `x` lie on; refuses an input that is no batch of functions for this model."""
         check_input(x, self.in_channels, self.dim, grid)
+        check_match(x, model)
         box = grid or self.default_grid
         if box.dim != self.dim:
             raise ValueError(f"grid has {box.dim} axes; the model has {self.dim}")

@@ -92,7 +92,7 @@ class FactFormer(OperatorModel):
     def forward(
         self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
     ) -> Float[Tensor, "batch out_channels *space"]:
-        box = self.spec.box(x, grid)
+        box = self.spec.box(x, grid, self)
         if self.spec.resolution and box.points != self.spec.resolution:
             raise ValueError(
                 f"x has {box.points} points; its learned down and up blocks fix this model to "

@@ -88,7 +88,7 @@ class FANO(OperatorModel):
     def forward(
         self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
     ) -> Float[Tensor, "batch out_channels *space"]:
-        box, patches = self.spec.box(x, grid), self.spec.patches
+        box, patches = self.spec.box(x, grid, self), self.spec.patches
         if any(n % count for n, count in zip(box.points, patches, strict=True)):
             raise ValueError(f"x has {box.points} points; needed a multiple of patches={patches} along each axis")
         decomposition = Decomposition(box, patches)

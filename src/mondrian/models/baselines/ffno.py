@@ -86,7 +86,7 @@ class FFNO(OperatorModel):
     def forward(
         self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
     ) -> Float[Tensor, "batch out_channels *space"]:
-        box = self.spec.box(x, grid)
+        box = self.spec.box(x, grid, self)
         v = self.lift(x.movedim(1, -1)).movedim(-1, 1)
         v = pad_domain(v, box.periodic, self.spec.padding)
         for block in self.blocks:

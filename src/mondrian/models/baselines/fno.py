@@ -87,7 +87,7 @@ class FNO(OperatorModel):
     def forward(
         self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
     ) -> Float[Tensor, "batch out_channels *space"]:
-        box = self.spec.box(x, grid)
+        box = self.spec.box(x, grid, self)
         v = pad_domain(self.lift(x), box.periodic, self.spec.padding)
         for index, block in enumerate(self.blocks):
             v = F.gelu(block(v)) if index + 1 < len(self.blocks) else block(v)

@@ -95,7 +95,7 @@ class GalerkinTransformer(OperatorModel):
     def forward(
         self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None
     ) -> Float[Tensor, "batch out_channels *space"]:
-        box = self.spec.box(x, grid)
+        box = self.spec.box(x, grid, self)
         coordinates = unit_coordinates(x)
         if self.position is None:
             x = torch.cat([x, coordinates], dim=1)
