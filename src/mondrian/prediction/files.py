@@ -41,7 +41,7 @@ def load_model(folder: str | Path, *, device: str = "cpu") -> OperatorModel:
     if not (folder / CONFIG).exists() and ((folder / "artefact").exists() or (folder / "run.json").exists()):
         artefact = folder / "artefact"
         if not artefact.exists():
-            raise ValueError(f"{folder} holds no model yet: training has not come to its first validation")
+            raise ValueError(f"{folder} holds no model yet: training has not come to a finite validation loss")
     return from_pretrained(artefact).to(chosen_device(device))
 
 
