@@ -256,3 +256,8 @@ def test_every_position_stays_near_itself_in_lower_precision(dtype, lattice):
     for one, other in zip(low, exact, strict=True):
         assert one.dtype == dtype
         assert (one.double() - other).abs().amax() < size * other.abs().amax()
+
+
+def test_a_width_below_zero_is_refused():
+    with pytest.raises(ValueError, match="hidden=-1 must be at least 0"):
+        RelativeBias(hidden=-1)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mondrian import Gaze, LearnedPosition, Midpoint, Mixture, RelativeBias, Rotary
+from mondrian import Gaze, LearnedPosition, Midpoint, Mixture, RelativeBias, Rotary, SeparableMixture
 from mondrian.operators import Evaluation
 from mondrian.quadrature import Cell
 from tests.models.cases import small
@@ -36,6 +36,18 @@ def test_it_compiles_as_one_graph_for_values_and_gradients(kind, points, setting
     torch.testing.assert_close(compiled, expected)
     slopes = [torch.autograd.grad(u.sin().sum(), [x, *model.parameters()]) for u in (compiled, expected)]
     torch.testing.assert_close(*slopes, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("operator", [Mixture(terms=3), SeparableMixture()])
+def test_one_graph_serves_other_resolutions(operator):
+    """From the second resolution on their sizes are symbols, of which evaluations have to be chosen too."""
+    torch.compiler.reset()
+    model = small("vit", n_layers=1, operator=operator)
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    with torch.no_grad():
+        for points in (2, 4, 5, 8):
+            x = torch.randn(2, 2, 4 * points, 6 * points)
+            torch.testing.assert_close(compiled(x), model(x))
 
 
 def separated_and_compiled():

@@ -8,7 +8,7 @@ import torch
 from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
-from mondrian import LowRank, Mixture, SeparableMixture
+from mondrian import Integral, LowRank, Mixture, SeparableMixture
 from mondrian.operators import Evaluation, stacked
 from mondrian.operators.evaluation import KernelCache, SeparationTerms, Weights
 from mondrian.operators.ridge import Ridge, terms_needed
@@ -277,3 +277,15 @@ def test_chunks_hold_what_the_cache_of_each_thread_holds(monkeypatch):
     monkeypatch.setattr(stacked, "CACHE", 3 * 4 * 16 * 3)  # three rows: two terms and the input itself
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     assert [(part.start, part.stop) for part in stacked._chunks(v, kernels)] == [(0, 3), (3, 6), (6, 9), (9, 12)]
+
+
+@pytest.mark.parametrize("spec", [Mixture, SeparableMixture, Integral])
+@pytest.mark.parametrize("tolerance", [-1.0, 1.0, 10.0, float("nan")])
+def test_a_tolerance_that_is_none_is_refused(spec, tolerance):
+    with pytest.raises(ValueError, match=f"tolerance={tolerance} must be from 0 on and below 1"):
+        spec(tolerance=tolerance)
+
+
+def test_with_no_tolerance_nothing_is_separated():
+    built = SeparableMixture(tolerance=0.0).build(3, 3)
+    assert built.choose(4096, Cell.build((32, 32), Midpoint())) is not Evaluation.SEPARATED

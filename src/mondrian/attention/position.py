@@ -116,6 +116,11 @@ class RelativeBias(OffsetPosition):
 
     hidden: int = 0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.hidden < 0:
+            raise ValueError(f"hidden={self.hidden} must be at least 0")
+
     def build(self, channels: int, n_heads: int, dim: int) -> OffsetNetwork:
         return OffsetNetwork(dim, self.hidden or channels, n_heads)
 

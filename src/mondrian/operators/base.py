@@ -148,6 +148,13 @@ def positive(**sizes: int) -> None:
             raise ValueError(f"{name}={size} must be at least 1")
 
 
+def fraction(**values: float) -> None:
+    """Refuse numbers that are not from 0 on and below one, by name."""
+    for name, value in values.items():
+        if not 0 <= value < 1:
+            raise ValueError(f"{name}={value} must be from 0 on and below 1")
+
+
 def use_definitions(model: nn.Module, plain: bool = True) -> nn.Module:
     """Make every part of `model` that has a plain definition run it: the reference for tests and benchmarks."""
     for module in model.modules():

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
+from mondrian.operators.base import OperatorSpec, SubdomainOperator, fraction, positive
 from mondrian.operators.kernel import FullRidgeOperator, pair_network
 from mondrian.quadrature import Cell
 
@@ -31,6 +31,7 @@ class Integral(OperatorSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(hidden=self.hidden)
+        fraction(tolerance=self.tolerance)
 
     def build(self, in_channels: int, out_channels: int, *, dim: int = 2, bias: bool = True) -> SubdomainOperator:
         return IntegralOperator(self, in_channels, out_channels, dim=dim, bias=bias)

@@ -65,7 +65,11 @@ class RidgeOperator(SubdomainOperator):
         """The same for a known number of terms of the separation, if there is one."""
         sizes = None if terms is None else (basis_size(len(cell.points), terms), self.first.out_features * terms)
         costs = self.costs(rows, cell.size, sizes)
-        return min(costs, key=lambda evaluation: costs[evaluation])
+        best, *others = costs
+        for other in others:  # not by `min` with a key, at which a compiler of dynamic shapes breaks off
+            if costs[other] < costs[best]:
+                best = other
+        return best
 
     def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[Evaluation, float]:
         """Estimated work in multiply-adds of a large matrix product.

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
+from mondrian.operators.base import OperatorSpec, SubdomainOperator, fraction, positive
 from mondrian.operators.evaluation import Evaluation
 from mondrian.operators.kernel import pair_network
 from mondrian.operators.ridge import Ridge, Separation
@@ -34,6 +34,7 @@ class SeparableMixture(OperatorSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(terms=self.terms, hidden=self.hidden)
+        fraction(tolerance=self.tolerance)
 
     def build(self, in_channels: int, out_channels: int, *, dim: int = 2, bias: bool = True) -> SubdomainOperator:
         return SeparableMixtureOperator(self, in_channels, out_channels, dim=dim, bias=bias)
