@@ -38,7 +38,7 @@ def test_memory_does_not_grow_with_the_samples(surrogate, tmp_path, source, targ
     model = Cheap(surrogate.spec)
     points = (64, 32)
     peaks = []
-    for count in (32, 1024):
+    for count in (8, 32, 1024):  # the first brings modules, which count as memory
         file = tmp_path / f"{count}.{source}"
         if source == "hdf5":
             zeros = np.zeros((count, 2, *points), dtype=np.float32)
@@ -57,7 +57,7 @@ def test_memory_does_not_grow_with_the_samples(surrogate, tmp_path, source, targ
         tracemalloc.stop()
     sample = 3 * 64 * 32 * 4
     assert model.most == 8
-    assert peaks[1] < peaks[0] + 16 * sample < 1024 * sample / 10
+    assert peaks[2] < peaks[1] + 16 * sample < 1024 * sample / 10
 
 
 def test_reads_are_no_larger_than_a_piece(surrogate, samples, tmp_path, monkeypatch):
