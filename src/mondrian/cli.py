@@ -27,6 +27,7 @@ COMMANDS = (
     "predict",
     "export",
     "report",
+    "explore",
     "sweep",
     "benchmark",
     "league",

@@ -20,16 +20,8 @@ from mondrian import Grid, files
 from mondrian.data import store
 from mondrian.data.generate import generate, make_shard, plan
 from mondrian.data.manifest import Manifest
-from mondrian.data.problems import (
-    AllenCahn,
-    BlockAverage,
-    KuramotoSivashinsky,
-    Linear,
-    NavierStokes,
-    Problem,
-    simulation_seed,
-    uniform,
-)
+from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, NavierStokes, Problem, simulation_seed, uniform
+from mondrian.data.restriction import BlockAverage, Linear
 from mondrian.data.sources import WellFiles
 from mondrian.data.store import read_shard
 

@@ -13,7 +13,7 @@ from PIL import Image
 from mondrian.cli import main
 from mondrian.commands import generate as command
 from mondrian.data.manifest import Manifest
-from mondrian.data.problems import FourierTruncation, Linear
+from mondrian.data.restriction import FourierTruncation, Linear
 
 TINY = ["data.problem.grid.points=[16,16]", "data.points.train=[[8,8]]", "data.points.valid=[[8,8]]"]
 TINY += ["data.points.test=[[8,8],[16,16]]", "workers=1"]

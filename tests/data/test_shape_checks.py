@@ -13,9 +13,8 @@ import mondrian.data
 from mondrian.data.arrays import MemoryArray
 from mondrian.data.bases import apply_along
 from mondrian.data.datasets import _finite
-from mondrian.data.problems import BlockAverage
 from mondrian.data.random_fields import random_field
-from mondrian.data.restriction import block_average, fourier_truncate, linear
+from mondrian.data.restriction import BlockAverage, block_average, fourier_truncate, linear
 from mondrian.data.sources.base import grid_from_axes
 from mondrian.grid import Grid
 

@@ -2,67 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from mondrian.report import write_report
+from tests.browser import needs_browser, visit
 from tests.report.synthetic import make_run
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
-QUIET = (  # and what still goes out ends at a port where nobody listens
-    "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-extensions",
-    "--disable-features=OptimizationHints,MediaRouter,Translate", "--disable-sync", "--no-first-run",
-    "--no-default-browser-check", "--proxy-server=127.0.0.1:9",
-)  # fmt: skip
-
-pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"no browser: none of {', '.join(NAMES)} is installed")
-
-
-@dataclass(frozen=True)
-class Visit:
-    """What opening a page did."""
-
-    dom: str
-    console: list[str]
-    requests: list[str]
-
-
-def visit(page: Path, folder: Path) -> Visit:
-    """Open a page in headless Chromium, wait until it is loaded, and read its console and its log of the network."""
-    assert BROWSER is not None
-    log = folder / "net.json"
-    done = subprocess.run(
-        [
-            BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *QUIET,
-            f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}", "--enable-logging=stderr", "--v=0",
-            "--dump-dom", page.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=240, check=True,
-    )  # fmt: skip
-    console = re.findall(r"CONSOLE[:(].*", done.stderr)
-    written = json.loads(log.read_text())
-    start = written["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
-    begun = [
-        event["params"] for event in written["events"] if event["type"] == start and "url" in event.get("params", {})
-    ]
-    # A page's requests name their origin, which is "null" for a file. Those that the browser makes by itself, flags
-    # or not (updates, time, accounts), have none.
-    urls = {str(request["url"]) for request in begun if request.get("initiator") != "not an origin"}
-    return Visit(done.stdout, console, sorted(url for url in urls if not url.startswith(("file:", "data:"))))
+pytestmark = needs_browser
 
 
 def test_the_report_of_a_run_makes_no_error_and_no_request(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     page = tmp_path / "report.html"
     written = write_report([run], page)
-    seen = visit(page, tmp_path)
+    seen = visit(page.as_uri(), tmp_path)
     assert seen.console == []
     assert seen.requests == []
     assert len(re.findall(r"<svg\b", seen.dom)) == len(written) - 1
@@ -91,7 +45,7 @@ def test_the_report_of_several_runs_makes_no_error_and_no_request_when_used(tmp_
     document.title = seen.join(" ");
     </script></body>"""
     page.write_text(page.read_text().replace("</body>", clicks))
-    seen = visit(page, tmp_path)
+    seen = visit(page.as_uri(), tmp_path)
     assert seen.console == []
     assert seen.requests == []
     assert "<title>a,b b,a a,b a,b</title>" in seen.dom  # as given, by error up and down, by name
@@ -100,7 +54,7 @@ def test_the_report_of_several_runs_makes_no_error_and_no_request_when_used(tmp_
 def test_errors_and_requests_would_be_seen(tmp_path: Path) -> None:
     page = tmp_path / "bad.html"
     page.write_text("<img src='http://mondrian.invalid/a.png'><script>console.error('wrong'); nothing.at.all</script>")
-    seen = visit(page, tmp_path)
+    seen = visit(page.as_uri(), tmp_path)
     assert "wrong" in seen.console[0]
     assert any("nothing is not defined" in line for line in seen.console)
     assert seen.requests == ["http://mondrian.invalid/a.png"]

@@ -1,12 +1,15 @@
-"""Options that several commands take: boxes and points, and one line for what does not fit."""
+"""Options that several commands take: folders, boxes and points, and one line for what does not fit."""
 
 from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
+from mondrian.configuration import Readers, read_words
 from mondrian.grid import Grid
 
 
@@ -18,6 +21,25 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message}; `mondrian {self.prog} --help` shows examples")
+
+
+def folders_and_settings(arguments: Sequence[str], readers: Readers) -> tuple[list[Path], dict[str, Any]]:
+    """Folders, and `key=value` for the keys of `readers`, as Hydra reads them.
+
+    >>> from mondrian.configuration import word
+    >>> folders_and_settings(["runs/ac", "split=valid"], {"split": word})
+    ([PosixPath('runs/ac')], {'split': 'valid'})
+    """
+    folders, words = [], []
+    for argument in arguments:
+        key, equals, _ = argument.partition("=")
+        if key in readers and equals:
+            words.append(argument)
+        elif Path(argument).exists() or not equals:
+            folders.append(Path(argument))
+        else:
+            raise ValueError(f"no setting {key!r}; needed one of {', '.join(sorted(readers))}")
+    return folders, read_words(words, readers)
 
 
 def points_of(text: str) -> tuple[int, ...]:

@@ -34,7 +34,8 @@ from functools import partial
 from pathlib import Path
 
 from mondrian import artefact
-from mondrian.configuration import Readers, flag, read_words, resolutions, whole, word
+from mondrian.commands._options import folders_and_settings
+from mondrian.configuration import Readers, flag, resolutions, whole, word
 from mondrian.data.datasets import Window
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
@@ -137,16 +138,8 @@ def measure(each: Subject, settings: Settings) -> Evaluation:
 
 def read(arguments: list[str]) -> tuple[list[Path], Settings]:
     """Folders, and settings as Hydra reads them."""
-    folders, words = [], []
-    for argument in arguments:
-        key, equals, _ = argument.partition("=")
-        if key in READERS and equals:
-            words.append(argument)
-        elif Path(argument).exists() or not equals:
-            folders.append(Path(argument))
-        else:
-            raise ValueError(f"no setting {key!r}; needed one of {', '.join(sorted(READERS))}")
-    return folders, Settings(**read_words(words, READERS))
+    folders, found = folders_and_settings(arguments, READERS)
+    return folders, Settings(**found)
 
 
 def subject(folder: Path, settings: Settings) -> Subject:

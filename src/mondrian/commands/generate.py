@@ -65,7 +65,8 @@ from mondrian.configuration import (
 )
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
-from mondrian.data.problems import BlockAverage, FourierTruncation, Linear, Problem, Restriction
+from mondrian.data.problems import Problem
+from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear, Restriction
 from mondrian.meshes.poisson import PerforatedPoisson, write_poisson
 from mondrian.process import cores, rank
 from mondrian.spec import Spec

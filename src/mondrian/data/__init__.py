@@ -8,15 +8,8 @@ batch = next(iter(loader))      # a dictionary with x, y and the grid
 
 from mondrian.data.datasets import Batch, Window, WindowDataset, collate, split_simulations
 from mondrian.data.manifest import Manifest
-from mondrian.data.problems import (
-    AllenCahn,
-    BlockAverage,
-    FourierTruncation,
-    KuramotoSivashinsky,
-    Linear,
-    NavierStokes,
-    Problem,
-)
+from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, NavierStokes, Problem
+from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear
 from mondrian.data.sources import ArrayFile, Axis, PairFile, PDEBenchFile, Source, WellFiles, same_grid
 from mondrian.data.splits import Splits
 from mondrian.data.store import Simulations

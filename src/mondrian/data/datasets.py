@@ -27,6 +27,8 @@ class Batch(dict[str, Any]):
     """
 
     def to(self, *arguments: Any, **options: Any) -> Batch:
+        if _is_gpu(*arguments, **options):
+            options.setdefault("non_blocking", True)  # the next step is queued while this one is copied
         return Batch(
             {
                 key: value.to(*arguments, **options) if isinstance(value, torch.Tensor) else value
@@ -121,6 +123,7 @@ class WindowDataset(Dataset[Sample]):
         self._numbers = {
             name: fields[name].numbers().astype(self._numpy_dtype) for name in names if fields[name].is_number
         }
+        self._numbers_of = {simulation: number for number, simulation in enumerate(self.simulations)}
         self._starts = (0, *accumulate(self._windows(simulation) for simulation in self.simulations))
         if not len(self):
             raise ValueError(f"{source.name}: no windows in {len(self.simulations)} simulations; needed at least one")
@@ -156,6 +159,17 @@ class WindowDataset(Dataset[Sample]):
         index = index % len(self)
         number = bisect_right(self._starts, index) - 1
         return self.simulations[number], index - self._starts[number]
+
+    def index(self, simulation: int, step: int) -> int:
+        """The number of the sample that begins there: the inverse of `locate`."""
+        if simulation in self._numbers_of and 0 <= step < self.windows(simulation):
+            return self._starts[self._numbers_of[simulation]] + step
+        raise IndexError(f"no sample begins at step {step} of simulation {simulation}")
+
+    def windows(self, simulation: int) -> int:
+        """How many samples a simulation gives."""
+        number = self._numbers_of[simulation]
+        return self._starts[number + 1] - self._starts[number]
 
     def _windows(self, simulation: int) -> int:
         if not 0 <= simulation < len(self.source):
@@ -252,6 +266,12 @@ def split_simulations(count: int, fractions: Sequence[float], *, seed: int) -> t
     if any(not part for part in parts):
         raise ValueError(f"{count} simulations in shares {tuple(fractions)} leave a part empty")
     return parts
+
+
+def _is_gpu(target: Any = None, *_: Any, device: Any = None, **__: Any) -> bool:
+    """Whether the arguments of `Tensor.to` name a GPU."""
+    place = target if device is None else device
+    return isinstance(place, str | int | torch.device) and torch.device(place).type == "cuda"
 
 
 def _finite(values: Float[np.ndarray, "..."]) -> bool:

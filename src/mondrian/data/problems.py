@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -14,50 +14,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mondrian.data import restriction
+from mondrian.data.restriction import BlockAverage, FourierTruncation, Restriction
 from mondrian.data.solvers import allen_cahn, kuramoto_sivashinsky, navier_stokes
 from mondrian.data.solvers.checks import check_steps
 from mondrian.data.store import Simulations
 from mondrian.grid import Grid
 from mondrian.spec import Spec
 
-
-@dataclass(frozen=True)
-class Restriction(Spec):
-    """How a simulation is brought to a coarser grid."""
-
-    def check(self, fine: tuple[int, ...], points: tuple[int, ...]) -> None:
-        """Raise `ValueError` where `points`, no more than `fine` along any axis, cannot be made of those."""
-
-    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class BlockAverage(Restriction):
-    """The mean over the fine cells that a coarse cell covers."""
-
-    def check(self, fine: tuple[int, ...], points: tuple[int, ...]) -> None:
-        restriction.check_blocks(fine, points)
-
-    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
-        return restriction.block_average(u, points)
-
-
-@dataclass(frozen=True)
-class Linear(Restriction):
-    """Interpolation at the coarse points, as the paper's authors did; what is finer aliases."""
-
-    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
-        return restriction.linear(u, points)
-
-
-@dataclass(frozen=True)
-class FourierTruncation(Restriction):
-    """The modes that the coarse grid carries."""
-
-    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
-        return restriction.fourier_truncate(u, points)
+Fields = dict[str, Float[Tensor, "simulation time ..."]]
+Scalars = Mapping[str, Float[np.ndarray, " simulation"]]
 
 
 @dataclass(frozen=True)
@@ -69,6 +34,8 @@ class Problem(Spec, ABC):
     """
 
     name: ClassVar[str]
+    unknown: ClassVar[str]  # the field that is solved for
+    mean_free: ClassVar[bool] = False  # whether its mean is zero, and stays so
     chunk: ClassVar[int]  # simulations solved together; no influence on the values
 
     grid: Grid
@@ -79,6 +46,13 @@ class Problem(Spec, ABC):
         super().__post_init__()
         if not self.grid.points:
             raise ValueError(f"grid={self.grid} has no points; needed the points to simulate on")
+        if not self.grid.is_cell_centred:
+            raise ValueError(f"grid={self.grid} has points at its ends; needed cell-centred ones")
+
+    @property
+    def can_continue(self) -> bool:
+        """Whether `continued` is there."""
+        return type(self).continued is not Problem.continued
 
     @property
     @abstractmethod
@@ -86,10 +60,14 @@ class Problem(Spec, ABC):
         """The times that are stored."""
 
     @abstractmethod
-    def solve(
-        self, seeds: Sequence[int], grid: Grid
-    ) -> tuple[dict[str, Float[Tensor, "simulation time ..."]], dict[str, Float[np.ndarray, " simulation"]]]:
+    def solve(self, seeds: Sequence[int], grid: Grid) -> tuple[Fields, Scalars]:
         """The fields and scalars of simulations on one grid."""
+
+    def continued(
+        self, state: Float[Tensor, "simulation ..."], scalars: Scalars, grid: Grid, frames: int
+    ) -> Float[Tensor, "simulation frame ..."]:
+        """What a state of the field becomes: the next `frames` of those that are stored, on one grid."""
+        raise NotImplementedError(f"{self.name} does not say how it goes on from a state")
 
     @abstractmethod
     def check_grid(self, grid: Grid) -> None:
@@ -148,6 +126,7 @@ class AllenCahn(Problem):
     """
 
     name: ClassVar[str] = "allen_cahn"
+    unknown: ClassVar[str] = "u"
     chunk: ClassVar[int] = 16
 
     grid: Grid = field(default_factory=lambda: Grid(extent=(2.0, 2.0), points=(128, 128)))
@@ -167,15 +146,21 @@ class AllenCahn(Problem):
     def times(self) -> Float[np.ndarray, " time"]:
         return np.array([0.0, self.time])
 
-    def solve(
-        self, seeds: Sequence[int], grid: Grid
-    ) -> tuple[dict[str, Float[Tensor, "simulation time ..."]], dict[str, Float[np.ndarray, " simulation"]]]:
+    def solve(self, seeds: Sequence[int], grid: Grid) -> tuple[Fields, Scalars]:
         low, high = self.gamma
         # Solved with the float32 number that is stored.
         gamma = np.array([low + (high - low) * uniform(seed, "gamma") for seed in seeds], dtype=np.float32)
         start = allen_cahn.initial_condition(seeds, grid, dtype=torch.float32, device="cpu")
-        end = allen_cahn.solve(start, torch.from_numpy(gamma), grid, time=self.time)
-        return {"u": torch.stack([start, end], dim=1)}, {"gamma": gamma}
+        end = self.continued(start, {"gamma": gamma}, grid, 1)
+        return {"u": torch.cat([start[:, None], end], dim=1)}, {"gamma": gamma}
+
+    def continued(
+        self, state: Float[Tensor, "simulation ..."], scalars: Scalars, grid: Grid, frames: int
+    ) -> Float[Tensor, "simulation frame ..."]:
+        found = [state]
+        for _ in range(frames):
+            found.append(allen_cahn.solve(found[-1], torch.from_numpy(scalars["gamma"]), grid, time=self.time))
+        return torch.stack(found[1:], dim=1)
 
     def check_grid(self, grid: Grid) -> None:
         allen_cahn.check_grid(grid)
@@ -197,6 +182,11 @@ class Evolution(Problem):
     def times(self) -> Float[np.ndarray, " time"]:
         return np.arange(1, self.frames + 1) * (self.dt * self.steps / self.frames)
 
+    @property
+    def frame_steps(self) -> int:
+        """Steps from one stored frame to the next."""
+        return self.steps // self.frames
+
 
 @dataclass(frozen=True)
 class NavierStokes(Evolution):
@@ -206,6 +196,8 @@ class NavierStokes(Evolution):
     """
 
     name: ClassVar[str] = "navier_stokes"
+    unknown: ClassVar[str] = "vorticity"
+    mean_free: ClassVar[bool] = True
     chunk: ClassVar[int] = 4
 
     grid: Grid = field(
@@ -223,14 +215,15 @@ class NavierStokes(Evolution):
         if not 0 <= self.viscosity < math.inf:
             raise ValueError(f"viscosity={self.viscosity} must be at least 0 and finite")
 
-    def solve(
-        self, seeds: Sequence[int], grid: Grid
-    ) -> tuple[dict[str, Float[Tensor, "simulation time ..."]], dict[str, Float[np.ndarray, " simulation"]]]:
+    def solve(self, seeds: Sequence[int], grid: Grid) -> tuple[Fields, Scalars]:
         start = navier_stokes.initial_vorticity(seeds, grid, dtype=torch.float32, device="cpu")
-        frames = navier_stokes.solve(
-            start, grid, viscosity=self.viscosity, dt=self.dt, steps=self.steps, frames=self.frames
-        )
-        return {"vorticity": frames}, {}
+        return {"vorticity": self.continued(start, {}, grid, self.frames)}, {}
+
+    def continued(
+        self, state: Float[Tensor, "simulation ..."], scalars: Scalars, grid: Grid, frames: int
+    ) -> Float[Tensor, "simulation frame ..."]:
+        steps = frames * self.frame_steps
+        return navier_stokes.solve(state, grid, viscosity=self.viscosity, dt=self.dt, steps=steps, frames=frames)
 
     def check_grid(self, grid: Grid) -> None:
         navier_stokes.check_grid(grid)
@@ -246,6 +239,8 @@ class KuramotoSivashinsky(Evolution):
     """
 
     name: ClassVar[str] = "kuramoto_sivashinsky"
+    unknown: ClassVar[str] = "u"
+    mean_free: ClassVar[bool] = True
     chunk: ClassVar[int] = 32
 
     grid: Grid = field(default_factory=lambda: Grid(extent=(64.0,), points=(256,), periodic=(True,)))
@@ -261,14 +256,17 @@ class KuramotoSivashinsky(Evolution):
         if self.spin_up < 0:
             raise ValueError(f"spin_up={self.spin_up} must be at least 0")
 
-    def solve(
-        self, seeds: Sequence[int], grid: Grid
-    ) -> tuple[dict[str, Float[Tensor, "simulation time ..."]], dict[str, Float[np.ndarray, " simulation"]]]:
+    def solve(self, seeds: Sequence[int], grid: Grid) -> tuple[Fields, Scalars]:
         u = kuramoto_sivashinsky.initial_condition(seeds, grid, dtype=torch.float64, device="cpu")
         if self.spin_up:
             u = kuramoto_sivashinsky.solve(u, grid, dt=self.dt, steps=self.spin_up, frames=1)[:, 0]
-        frames = kuramoto_sivashinsky.solve(u, grid, dt=self.dt, steps=self.steps, frames=self.frames)
-        return {"u": frames.float()}, {}
+        return {"u": self.continued(u, {}, grid, self.frames)}, {}
+
+    def continued(
+        self, state: Float[Tensor, "simulation ..."], scalars: Scalars, grid: Grid, frames: int
+    ) -> Float[Tensor, "simulation frame ..."]:
+        steps = frames * self.frame_steps
+        return kuramoto_sivashinsky.solve(state.double(), grid, dt=self.dt, steps=steps, frames=frames).float()
 
     def check_grid(self, grid: Grid) -> None:
         kuramoto_sivashinsky.check_grid(grid)

@@ -1,9 +1,10 @@
-"""From a fine grid to a coarse one: three maps on the trailing space axes."""
+"""From a fine grid to a coarse one: three maps on the trailing space axes, and each as a setting of a problem."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from mondrian.data.bases import apply_along, fourier_basis, resolved_modes
 from mondrian.grid import Grid
+from mondrian.spec import Spec
 
 
 def block_average(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
@@ -49,6 +51,44 @@ def fourier_truncate(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[
     """
     _check(u, points)
     return _separable(u, points, _truncation_matrix)
+
+
+@dataclass(frozen=True)
+class Restriction(Spec):
+    """How a simulation is brought to a coarser grid."""
+
+    def check(self, fine: tuple[int, ...], points: tuple[int, ...]) -> None:
+        """Raise `ValueError` where `points`, no more than `fine` along any axis, cannot be made of those."""
+
+    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class BlockAverage(Restriction):
+    """The mean over the fine cells that a coarse cell covers."""
+
+    def check(self, fine: tuple[int, ...], points: tuple[int, ...]) -> None:
+        check_blocks(fine, points)
+
+    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
+        return block_average(u, points)
+
+
+@dataclass(frozen=True)
+class Linear(Restriction):
+    """Interpolation at the coarse points, as the paper's authors did; what is finer aliases."""
+
+    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
+        return linear(u, points)
+
+
+@dataclass(frozen=True)
+class FourierTruncation(Restriction):
+    """The modes that the coarse grid carries."""
+
+    def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
+        return fourier_truncate(u, points)
 
 
 def _separable(u: Tensor, points: tuple[int, ...], matrix_of: Callable[[int, int], Tensor]) -> Tensor:

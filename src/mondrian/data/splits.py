@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mondrian.data import manifest
 from mondrian.data.datasets import Window, WindowDataset, split_simulations
+from mondrian.data.manifest import FILE, Manifest
 from mondrian.data.sources import Files, Source, WellFiles
 from mondrian.spec import Spec
 
@@ -48,14 +48,21 @@ class Splits(Spec):
         """The same samples of the data at `path`: resolution and number to train with were chosen for this one."""
         return replace(self, files=replace(self.files, path=path), points=(), simulations=None)
 
+    @property
+    def manifest(self) -> Manifest | None:
+        """What `mondrian generate` wrote down about the folder; None where it did not make it."""
+        return Manifest.load(Path(self.files.path)) if self._is_ours else None
+
+    @property
+    def _is_ours(self) -> bool:
+        return isinstance(self.files, WellFiles) and (Path(self.files.path) / FILE).exists()
+
     def resolutions(self, split: str) -> tuple[tuple[int, ...], ...]:
         """Points of the grids that a part is stored at, coarsest first; needs no field to be read."""
-        root = Path(self.files.path)
-        if isinstance(self.files, WellFiles) and (root / manifest.FILE).exists():
-            stored = manifest.Manifest.load(root).points
-            if split not in stored:
-                raise ValueError(f"split={split!r} is not in {root}; it has {list(stored)}")
-            return tuple(sorted(stored[split], key=math.prod))
+        if (made := self.manifest) is not None:
+            if split not in made.points:
+                raise ValueError(f"split={split!r} is not in {self.files.path}; it has {list(made.points)}")
+            return tuple(sorted(made.points[split], key=math.prod))
         return (self.source(split).grid.points,)
 
     def source(self, split: str, points: tuple[int, ...] = ()) -> Source:
@@ -76,7 +83,7 @@ class Splits(Spec):
             )
         if path.is_file():
             return self.files.open()
-        if (path / manifest.FILE).exists():
+        if self._is_ours:
             points = points or self._training_points(split)
         return replace(self.files, split=split, points=points).open()
 

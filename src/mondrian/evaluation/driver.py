@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Shaped
 
-from mondrian.data import manifest
 from mondrian.data.datasets import WindowDataset
 from mondrian.data.problems import AllenCahn
 from mondrian.data.splits import Splits
@@ -133,5 +131,5 @@ def _refusal(surrogate: Surrogate, dataset: WindowDataset) -> str | None:
 
 
 def _is_allen_cahn(splits: Splits) -> bool:
-    root = Path(splits.files.path)
-    return (root / manifest.FILE).exists() and isinstance(manifest.Manifest.load(root).problem, AllenCahn)
+    made = splits.manifest
+    return made is not None and isinstance(made.problem, AllenCahn)

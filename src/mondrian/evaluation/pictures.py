@@ -22,10 +22,15 @@ Arrays = dict[str, Shaped[np.ndarray, "..."]]
 SAMPLES, TRAJECTORIES = 4, 2
 
 
-def setting(surrogate: Surrogate, grid: Grid) -> Arrays:
-    """The box, and how many subdomains the model cuts it into along each axis (none: empty)."""
+def cuts_of(surrogate: Surrogate, grid: Grid) -> tuple[int, ...]:
+    """How many subdomains the model cuts a box into along each axis; none where it has no such thing."""
     spec = surrogate.spec.model
-    cuts = spec.decompose(grid).subdomains if isinstance(spec, TransformerSpec) else ()
+    return spec.decompose(grid).subdomains if isinstance(spec, TransformerSpec) else ()
+
+
+def setting(surrogate: Surrogate, grid: Grid) -> Arrays:
+    """The box, and how many subdomains the model cuts it into."""
+    cuts = cuts_of(surrogate, grid)
     box = Grid(extent=grid.extent, periodic=grid.periodic, origin=grid.origin)
     return {"grid": np.array(json.dumps(box.to_json())), "subdomains": np.array(cuts, dtype=np.int64)}
 

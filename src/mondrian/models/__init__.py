@@ -4,6 +4,7 @@ from mondrian.models import baselines
 from mondrian.models.coarsening import Coarsening, FewerPoints, LargerSubdomains
 from mondrian.models.fields import FieldSpec
 from mondrian.models.settings import nbr_no, swin_no, unet_no, vit_no
+from mondrian.models.shares import Shares, attention_shares
 from mondrian.models.transfer import CrossAttentionTransfer, OperatorTransfer, SmoothTransfer, Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
 from mondrian.models.unet import UNetOperator, UNetSpec
@@ -15,12 +16,14 @@ __all__ = [
     "FieldSpec",
     "LargerSubdomains",
     "OperatorTransfer",
+    "Shares",
     "SmoothTransfer",
     "Transfer",
     "TransformerOperator",
     "TransformerSpec",
     "UNetOperator",
     "UNetSpec",
+    "attention_shares",
     "baselines",
     "nbr_no",
     "swin_no",

@@ -1,0 +1,69 @@
+"""Explore a trained model in the browser: paint on its input, change resolution and numbers, see who looks at whom.
+
+  mondrian explore runs/allen_cahn/vit_sepmo_cpu              prints the address of a page on this machine
+  mondrian explore runs/ns split=valid                        samples of another part of the data
+  mondrian explore runs/ac path=data/other                    of another data set, or of one that moved
+  mondrian explore runs/ac/artefact path=data/other           a model without its run
+  mondrian explore runs/ac port=8000 open=true                on a port of your choice, and opened at once
+
+The page shows what the model is given, what it says, the truth and the error, for every simulation of the test part and
+at any resolution, stored or not. Paint bumps on the input and the answer changes with them. Where the data was made by
+`mondrian generate` and this part of it is stored at the points that were solved at, the equation itself is solved for
+what you painted. Of a model with subdomains a click shows which others a subdomain takes up, block by block and head by
+head. Ctrl-C ends it.
+
+The page is for whoever has its address, on this machine. For a model on another one:  ssh -L 8000:127.0.0.1:8000 HOST
+
+In Python:  Explorer(run.surrogate(), run.data()).ask(Question(points=(64, 64)))  of mondrian.explore
+"""
+
+from __future__ import annotations
+
+import webbrowser
+from functools import partial
+from threading import Thread
+
+from mondrian.commands import evaluate
+from mondrian.commands._options import folders_and_settings
+from mondrian.configuration import Readers, flag, whole, word
+from mondrian.data.splits import Splits
+from mondrian.device import chosen_device
+from mondrian.run import Run
+from mondrian.surrogate import Surrogate
+
+READERS: Readers = {"split": word, "path": word, "port": partial(whole, least=0), "open": flag, "device": word}
+
+
+def run(arguments: list[str]) -> None:
+    """Serve the page until Ctrl-C."""
+    folders, settings = folders_and_settings(arguments, READERS)
+    if len(folders) != 1:
+        raise ValueError(f"{len(folders)} runs are named; needed one, for example mondrian explore runs/ac")
+
+    from mondrian.explore import Explorer  # matplotlib takes a second to import
+    from mondrian.explore.server import Server
+
+    found = evaluate.subject(folders[0], evaluate.Settings(path=settings.get("path")))
+    if not isinstance(found.surrogate, Surrogate) or not isinstance(found.splits, Splits):
+        raise ValueError(f"{folders[0]} holds a model for meshes; `mondrian report` shows it")
+    surrogate = found.surrogate.to(chosen_device(settings.get("device")))
+    explorer = Explorer(
+        surrogate,
+        found.splits,
+        split=settings.get("split", "test"),
+        name=found.name,
+        trained_points=trained_points(Run(folders[0]), moved="path" in settings),
+    )
+    with Server(explorer, settings.get("port", 0)) as server:
+        print(f"{found.name}: {server.address}   (Ctrl-C ends it)", flush=True)
+        if settings.get("open", False):
+            Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()  # it may wait for the page
+        server.serve_forever()
+
+
+def trained_points(run: Run, *, moved: bool) -> tuple[int, ...]:
+    """The resolution that a run trained at, as far as it says so by itself where its data has moved."""
+    if not run.record.exists():
+        return ()
+    splits = run.data()
+    return splits.points or (() if moved else splits.resolutions("train")[0])

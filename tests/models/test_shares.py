@@ -1,0 +1,135 @@
+"""Who looks at whom is what the model computes with, and lies where its subdomains do."""
+
+import pytest
+import torch
+
+from mondrian import (
+    Boxes,
+    Grid,
+    NeighborhoodAttention,
+    RelativeBias,
+    SeparableMixture,
+    WindowedAttention,
+    point_no,
+    unet_no,
+    vit_no,
+)
+from mondrian.decomposition import Decomposition
+from mondrian.models.baselines import FNOSpec
+from mondrian.models.shares import attention_shares
+from mondrian.models.transformer import TransformerSpec
+from mondrian.surrogate import Scale, SurrogateSpec
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+
+def model(**settings):
+    defaults = {"operator": SeparableMixture(terms=4, skip=True), "subdomains": (4, 4), "positions": (RelativeBias(),)}
+    return TransformerSpec(in_channels=1, out_channels=1, hidden_channels=16, **(defaults | settings)).build()
+
+
+@pytest.mark.parametrize("periodic", [(False, False), (True, True), (True, False)])
+@pytest.mark.parametrize(
+    "attention",
+    [NeighborhoodAttention(n_heads=2, radius=1), WindowedAttention(n_heads=2, window=(2, 2), shift=(1, 1))],
+)
+def test_with_the_shares_the_layer_can_be_computed_again(periodic, attention) -> None:
+    net = model(attention=attention, grid=Grid(extent=(1.0, 1.0), periodic=periodic), stagger=True)
+    calls = []
+    for block in net.blocks:
+        block.attention.register_forward_hook(lambda layer, given, answer: calls.append((layer, given, answer.clone())))
+    x = torch.randn(2, 1, 16, 16)
+    shares = attention_shares(net, x)
+    assert len(shares) == len(calls) == 4
+    for each, (layer, (u, cell, lattice), answer) in zip(shares, calls, strict=True):
+        torch.testing.assert_close(each.weights.sum(dim=-1), torch.ones(2, 2, lattice.size))
+        assert torch.equal(each.weights[0, 0] > 0, layer.spec.sees(lattice))
+        _, _, v = layer.project(u, cell, parts=3)
+        values = layer._heads(v, cell)
+        again = layer.out(layer._merge(each.weights @ values, u, cell), cell)
+        torch.testing.assert_close(again, answer)
+
+
+def test_boxes_are_those_of_the_subdomains_and_of_the_moved_ones() -> None:
+    """Each box holds the points that its cell holds; mirrored and wrapped ones reach over the ends."""
+    grid = Grid(extent=(1.0, 1.0), points=(12, 20), periodic=(True, False))
+    net = model(subdomains=(3, 4), grid=grid.with_points(()), stagger=True, n_layers=2)
+    plain, moved = attention_shares(net, torch.zeros(1, 1, 12, 20))
+    base = Decomposition(grid, (3, 4))
+    places = torch.stack(torch.broadcast_tensors(*grid.coordinates(dtype=torch.float64)))[None]  # of each point
+    cells = {"plain": base.cut(places), "moved": base.staggered().move(base.cut(places))}
+    for each, held in ((plain, cells["plain"]), (moved, cells["moved"])):
+        boxes = each.boxes
+        for number, box in enumerate(boxes):
+            inside = (0.3 * box[:, 0] + 0.7 * box[:, 1]) % 1 if each is plain else box.mean(dim=1) % 1
+            over = (box.mean(dim=1) < 0) | (box.mean(dim=1) > 1)
+            if not over[1]:  # beyond a wall there is nothing
+                assert each.at(inside.tolist()) == number
+        assert len(boxes) == each.lattice.size == held.shape[1]
+        for box, points in zip(boxes, held[0], strict=True):
+            for axis, (low, high) in enumerate(box.tolist()):
+                x = points[axis]
+                inside = [(low < x) & (x < high)]
+                if grid.periodic[axis]:
+                    inside.append((low < x + 1) & (x + 1 < high))
+                else:  # what lies beyond a wall is the mirror image of what is inside
+                    inside += [(low < -x) & (-x < high), (low < 2 - x) & (2 - x < high)]
+                assert torch.stack(inside).any(dim=0).all()
+
+
+def test_a_surrogate_shows_the_shares_of_its_model_in_its_own_units() -> None:
+    net = model()
+    spec = SurrogateSpec(net.spec, ("u[0]",), ("u[1]",), (Scale(shift=3.0, factor=2.0),), (Scale(),))
+    surrogate = spec.build()
+    surrogate.model.load_state_dict(net.state_dict())
+    x = torch.randn(1, 1, 16, 16)
+    for one, other in zip(attention_shares(surrogate, 3 + 2 * x), attention_shares(net, x), strict=True):
+        assert one.block == f"model.{other.block}"
+        torch.testing.assert_close(one.weights, other.weights)
+
+
+def test_levels_of_a_unet_have_lattices_of_their_own() -> None:
+    net = unet_no(in_channels=1, out_channels=1, hidden_channels=8, subdomains=(8, 8), levels=2)
+    sizes = [each.lattice.counts for each in attention_shares(net, torch.randn(1, 1, 32, 32))]
+    assert {(8, 8), (4, 4)} == set(sizes)
+    assert sizes[0] == sizes[-1] == (8, 8)  # down and up again
+
+
+def test_looking_leaves_nothing_behind_even_when_it_fails() -> None:
+    net = model()
+    with pytest.raises(ValueError, match="channel"):
+        attention_shares(net, torch.randn(1, 3, 16, 16))
+    assert all(not block.attention._forward_pre_hooks for block in net.blocks)
+    assert attention_shares(net, torch.randn(1, 1, 16, 16))[0].weights.requires_grad is False
+    assert all(not block.attention._forward_pre_hooks for block in net.blocks)
+
+
+def test_models_without_subdomains_have_none() -> None:
+    fno = FNOSpec(in_channels=1, out_channels=1, grid=Grid(extent=(1.0, 1.0)), hidden_channels=4, modes=(4, 4)).build()
+    assert attention_shares(fno.double(), torch.randn(1, 1, 16, 16)) == []
+    vit = vit_no(in_channels=1, out_channels=1, subdomains=(2, 2), hidden_channels=8)
+    assert len(attention_shares(vit, torch.randn(1, 1, 8, 8))) == 4
+
+
+@pytest.mark.parametrize("periodic", [(False, False), (True, True)])
+def test_of_one_subdomain_the_shares_are_those_among_all(periodic) -> None:
+    grid = Grid(extent=(1.0, 1.0), periodic=periodic)
+    net = model(attention=NeighborhoodAttention(n_heads=2, radius=1), grid=grid, stagger=True)
+    x = torch.randn(2, 1, 16, 16)
+    for whole, alone in zip(attention_shares(net, x), attention_shares(net, x, at=(0.6, 0.1)), strict=True):
+        number = whole.at((0.6, 0.1))
+        assert alone.weights.shape[2] == 1
+        torch.testing.assert_close(alone.weights[:, :, 0], whole.weights[:, :, number])
+
+
+def test_models_of_points_are_refused_and_not_answered_with_nothing() -> None:
+    net = point_no(in_channels=1, out_channels=1, hidden_channels=8, partition=Boxes(subdomains=(2, 2)))
+    with pytest.raises(ValueError, match="PointOperator attends between parts of other shapes; needed a model"):
+        attention_shares(net, torch.randn(1, 1, 9))
+
+
+@pytest.mark.parametrize("place", [(0.5,), (1.2, 0.0), (-0.1, 0.5)])
+def test_a_place_outside_of_the_domain_is_refused(place) -> None:
+    (first, *_) = attention_shares(model(), torch.randn(1, 1, 16, 16))
+    with pytest.raises(ValueError, match="must be from 0 to 1 along each of 2 axes"):
+        first.at(place)
