@@ -6,7 +6,7 @@
 It simulates 928 small Allen-Cahn problems, trains a transformer over 8 x 8 subdomains at 32 x 32, measures its error at
 32 x 32, 64 x 64 and 128 x 128, and writes a report. It is the same as
 
-  mondrian train experiment=allen_cahn/vit_sepmo scale=demo run=runs/demo
+  mondrian train experiment=allen_cahn/gaze scale=demo run=runs/demo
   mondrian evaluate runs/demo
   mondrian report runs/demo
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from mondrian.configuration import parsed, quoted
 from mondrian.evaluation import Evaluation
 
-WORDS = ("experiment=allen_cahn/vit_sepmo", "scale=demo")
+WORDS = ("experiment=allen_cahn/gaze", "scale=demo")
 
 
 def run(arguments: list[str]) -> None:
