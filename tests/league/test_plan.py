@@ -91,6 +91,37 @@ def test_the_best_learning_rates_train_for_the_first_budget_and_the_best_of_them
     assert len(ended) == len(set(ended)) == 3 + 2  # trials, and finalists
 
 
+def test_until_the_rules_have_chosen_the_best_learning_rate_so_far_is_shown(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "rates=[1e-3,2e-3,3e-3]", "wider=2", "finalists=2")
+    fno = plan.league.entrants[0]
+
+    def evaluated(budget: str, rate: float, loss: float | None) -> None:
+        job = plan._job(fno, budget, rate, 0, 100)
+        end(job, loss)
+        job.run.evaluation.mkdir(exist_ok=True)
+
+    def shown() -> dict[str, float]:
+        return {budget: job.rate for budget, job in plan.shown(fno).items()}
+
+    for job, loss in zip(plan.tuning(fno), (0.2, 0.1, 0.05), strict=True):
+        end(job, loss)
+    assert shown() == {}
+    evaluated(SAMPLES, 2e-3, 0.02)  # by other rules, that tried fewer
+    evaluated(TIME, 2e-3, 0.01)
+    assert plan.trainings(fno) == {}
+    assert shown() == {SAMPLES: 2e-3, TIME: 2e-3}
+    end(plan.tuning(fno)[-1], 0.5)
+    evaluated(SAMPLES, 3e-3, 0.01)
+    assert plan.trainings(fno)[TIME].rate == 3e-3
+    assert shown() == {SAMPLES: 3e-3, TIME: 2e-3}  # until that one has ended
+    assert {(job.budget, job.rate) for job in plan.everything() if job.outcome} > {(TIME, 2e-3), (SAMPLES, 3e-3)}
+    evaluated(TIME, 3e-3, 0.02)
+    assert shown() == {SAMPLES: 3e-3, TIME: 3e-3}  # by the rules, though the other has the smaller loss
+    evaluated(TIME, 2e-3, 0.005)
+    end(plan.trainings(fno)[TIME], None)
+    assert shown()[TIME] == 3e-3  # that it diverged is a result
+
+
 def test_where_all_learning_rates_may_go_on_none_is_tried_before(tmp_path: Path) -> None:
     plan = planned(tmp_path, "rates=[1e-3,2e-3]", "finalists=2", "entrants=[fno]")
     (fno,) = plan.league.entrants

@@ -96,14 +96,29 @@ class Plan:
             return None
         return _best(finalists).rate
 
-    def trainings(self, entrant: Entrant, seed: int = 0) -> dict[str, Job]:
+    def trainings(self, entrant: Entrant) -> dict[str, Job]:
         """A training for each budget, once the learning rate is known."""
         rate = self.rate(entrant)
         if rate is None:
             return {}
-        return {
-            budget: self._job(entrant, budget, rate, seed, steps) for budget, steps in self.budgets(entrant).items()
-        }
+        return {budget: self._job(entrant, budget, rate, 0, steps) for budget, steps in self.budgets(entrant).items()}
+
+    def shown(self, entrant: Entrant) -> dict[str, Job]:
+        """For each budget the training that is shown: by the rules, or until that has ended the best so far."""
+        chosen = self.trainings(entrant)
+        found = {}
+        for budget, steps in self.budgets(entrant).items():
+            if budget in chosen and chosen[budget].outcome is not None:
+                found[budget] = chosen[budget]
+                continue
+            jobs = (self._job(entrant, budget, rate, 0, steps) for rate in self._rates(entrant))
+            if ended := [job for job in jobs if job.run.evaluation.exists() and math.isfinite(job.loss)]:
+                found[budget] = _best(ended)
+        return found
+
+    def again(self, job: Job, seed: int) -> Job:
+        """The same training with another seed."""
+        return self._job(job.entrant, job.budget, job.rate, seed, job.steps)
 
     def budgets(self, entrant: Entrant) -> dict[str, int]:
         """The steps of an entrant for each budget."""
@@ -153,7 +168,8 @@ class Plan:
     def more_seeds(self) -> list[Job]:
         """The trainings of the best with other seeds."""
         best = self.best()
-        return [self.trainings(e, seed)[self.last_budget] for seed in range(1, self.league.budgets.seeds) for e in best]
+        firsts = [self.trainings(entrant)[self.last_budget] for entrant in best]
+        return [self.again(job, seed) for seed in range(1, self.league.budgets.seeds) for job in firsts]
 
     def everything(self) -> list[Job]:
         """Every training of the part that may be there, whoever was asked for in this call."""
@@ -161,8 +177,8 @@ class Plan:
         jobs += [job for entrant in self.league.everyone for job in self.finalists(entrant)]
         for entrant in self.league.everyone:
             if entrant.name in self.speeds:
-                seeds = range(self.league.budgets.seeds)
-                jobs += [job for seed in seeds for job in self.trainings(entrant, seed).values()]
+                firsts = [*self.trainings(entrant).values(), *self.shown(entrant).values()]
+                jobs += [self.again(job, seed) for seed in range(self.league.budgets.seeds) for job in firsts]
         return list(dict.fromkeys(jobs))
 
     def seconds(self, job: Job) -> float:
@@ -215,6 +231,7 @@ class Plan:
         return [
             *self.league.words(job.entrant),
             f"run={quoted(job.folder)}",
+            "trainer.devices=1",  # on which its speed was measured
             f"max_steps={job.steps}",
             f"optimizer.lr={job.rate}",
             *([] if warmup is None else [f"optimizer.warmup={max(1, round(warmup * job.steps))}"]),
@@ -223,6 +240,10 @@ class Plan:
             f"checkpoint_every={every}",
             "resume=true",
         ]
+
+    def _rates(self, entrant: Entrant) -> Iterable[float]:
+        """The learning rates that it has tried, or may try."""
+        return [job.rate for job in self.tuning(entrant)] or self.league.budgets.rates
 
     def _trial(self, entrant: Entrant, rate: float) -> Job:
         return self._job(entrant, TUNING, rate, 0, self.league.steps(self.league.budgets.tuning_samples))

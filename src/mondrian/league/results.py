@@ -60,6 +60,7 @@ class Row:
     """An entrant under one budget. `scores` are named `mae 32x32`, `native mae 64x64`, `rollout 64x64` and so on.
 
     `speed` counts training samples a second on a free core; those of its training, beside others, are in its outcome.
+    `final` is False while another learning rate may still take its place.
     """
 
     entrant: Entrant
@@ -68,6 +69,7 @@ class Row:
     scores: dict[str, Score]
     jobs: tuple[Job, ...]
     outcomes: tuple[Outcome, ...]  # of the jobs
+    final: bool
 
     @property
     def first(self) -> Outcome:
@@ -111,6 +113,7 @@ class Row:
             "samples": self.samples,
             "minutes": self.minutes,
             "seeds": len(self.jobs),
+            "final": self.final,
             "scores": {name: asdict(score) for name, score in self.scores.items()},
             "curve": {"samples": self.first.samples, "mae": self.first.mae},
             "rollouts": {
@@ -132,9 +135,8 @@ def collect(plan: Plan) -> dict[str, list[Row]]:
     for entrant in plan.league.everyone:
         if entrant.name not in plan.speeds:
             continue
-        for budget, first in plan.trainings(entrant).items():
-            seeds = range(plan.league.budgets.seeds)
-            jobs = [first, *(plan.trainings(entrant, seed)[budget] for seed in seeds if seed)]
+        for budget, first in plan.shown(entrant).items():
+            jobs = [plan.again(first, seed) for seed in range(plan.league.budgets.seeds)]
             done = {job: outcome for job in jobs if (outcome := job.outcome) is not None and outcome.done}
             if done:
                 found.setdefault(budget, []).append(_row(plan, done))
@@ -177,6 +179,7 @@ def _row(plan: Plan, done: Mapping[Job, Outcome]) -> Row:
         scores={name: Score.of(found) for name, found in values.items()},
         jobs=jobs,
         outcomes=tuple(done.values()),
+        final=plan.rate(jobs[0].entrant) == jobs[0].rate,
     )
 
 

@@ -18,7 +18,7 @@ from mondrian.text import markdown_table
 
 COLUMNS = (
     "budget", "name", "parameters", "samples_per_second", "measured_samples_per_second", "learning_rate", "samples",
-    "score", "mean", "deviation", "seeds", "first_low", "first_high",
+    "final", "score", "mean", "deviation", "seeds", "first_low", "first_high",
 )  # fmt: skip
 EVERYWHERE = ("mae", "relative L2", "native mae")  # shown at every resolution
 Rows = Mapping[str, Sequence[Row]]
@@ -42,6 +42,8 @@ def markdown(plan: Plan, rows: Rows, figures: Sequence[str]) -> str:
         if waiting:
             seeds = " More seeds of the best follow when they are." if budgets.seeds > 1 and budget == TIME else ""
             parts.append(f"Not there yet: {', '.join(waiting)}.{seeds}\n")
+        if early := [row.entrant.name for row in rows.get(budget, ()) if not row.final]:
+            parts.append(f"With the best learning rate so far, others are still to be tried: {', '.join(early)}.\n")
     if failed:
         parts.append("Diverged:\n")
         parts += [
@@ -119,7 +121,7 @@ def csv_text(rows: Rows) -> str:
     for budget, found in rows.items():
         for row in found:
             speeds = (f"{speed:.4g}" for speed in (row.speed, row.first.samples_per_second))
-            facts = [budget, row.entrant.name, row.first.parameters, *speeds, f"{row.rate:g}", row.samples]
+            facts = [budget, row.entrant.name, row.first.parameters, *speeds, f"{row.rate:g}", row.samples, row.final]
             for name, score in row.scores.items():
                 deviation = "" if score.deviation is None else f"{score.deviation:.6g}"
                 interval = (f"{bound:.6g}" for bound in (score.first_low, score.first_high))
