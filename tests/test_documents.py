@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mondrian.training import train
+
 ROOT = Path(__file__).parent.parent
 # docs/data.md needs a data set: tests/data/test_generate_command.py runs it with one
 PROGRAMS = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
@@ -50,6 +52,18 @@ def test_the_allen_cahn_example_goes_from_nothing_to_a_report(tmp_path):
     out = example("allen_cahn.py", tmp_path, "max_steps=3", "model.n_layers=1")
     assert "mean absolute error" in out
     assert (tmp_path / "runs/allen_cahn/vit_sepmo_smoke/report.html").exists()
+
+
+def test_the_example_of_attention_reads_any_run_with_subdomains(tmp_path):
+    run = train("allen_cahn/gaze", "scale=smoke", "max_steps=2", "model.n_layers=2", f"run={tmp_path / 'gaze'}",
+                f"data.path={tmp_path / 'data'}", "+data.make=true")  # fmt: skip
+    lines = example("who_looks_at_whom.py", tmp_path, str(run.folder)).splitlines()
+    assert len(lines) == 3
+    for line in lines[1:]:  # heads that begin by looking at neighbours do so after two steps
+        least, most, equal = (float(number) for number in re.findall(r"([\d.]+)%", line))
+        assert equal < least <= most <= 100
+    everything = example("who_looks_at_whom.py", tmp_path, str(run.folder), "8").splitlines()[1]
+    assert everything.count("100.0%") == 3
 
 
 def test_the_example_with_own_arrays_trains_and_rolls_out(tmp_path):

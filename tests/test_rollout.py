@@ -59,5 +59,7 @@ def test_what_cannot_be_rolled_out_is_refused() -> None:
         Advance(("u[0]", "v[0]"), ("u[1]",))
     with pytest.raises(ValueError, match=r"cannot be rolled out; it predicts no channels with a step"):
         Advance(("a",), ("u",))
+    with pytest.raises(ValueError, match=r"\('a', 'b'\) -> .* cannot be rolled out; no input changes in time"):
+        Advance(("a", "b"), ("u[1]",))
     with pytest.raises(ValueError, match="applications=0 must be at least 1"):
         rollout(SurrogateSpec(SumSpec(1), ("u[0]",), ("u[1]",), (Scale(),), (Scale(),)).build(), torch.ones(1, 1, 1), 0)

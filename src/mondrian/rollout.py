@@ -42,6 +42,8 @@ class Advance:
                     f"{tuple(in_names)} -> {tuple(out_names)} cannot be rolled out; it predicts no {needed}"
                 )
             self.index.append(known[wanted])
+        if all(place < len(in_names) for place in self.index):  # every application would answer the same
+            raise ValueError(f"{tuple(in_names)} -> {tuple(out_names)} cannot be rolled out; no input changes in time")
 
     def __call__(
         self, x: Float[Tensor, "batch channel *space"], y: Float[Tensor, "batch predicted *space"]

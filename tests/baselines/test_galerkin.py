@@ -98,3 +98,10 @@ def test_bad_settings_are_refused():
         galerkin_transformer(1, 1, hidden_channels=8, n_heads=3)
     with pytest.raises(ValueError, match="dim=0 must be at least 1"):
         galerkin_transformer(1, 1, dim=0)
+
+
+def test_the_mean_over_many_points_fits_into_half_precision() -> None:
+    """A sum of 70,000 products of about one does not."""
+    layer = GalerkinAttention(4, n_heads=1).half()
+    v = torch.randn(1, 1, 4, dtype=torch.float16).expand(1, 70_000, 4)
+    assert layer(v).isfinite().all()

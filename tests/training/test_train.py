@@ -302,6 +302,7 @@ def test_bad_input_is_named(words: list[str], tmp_path: Path) -> None:
     refused([], "nope holds no run to go on with", f"run={tmp_path / 'nope'}", "resume=true")
     refused(words, r"noise=0\.1 is in units of the fields' deviations", "noise=0.1", "normalise=none")
     refused(words, "trainer.strategy=deepspeed shards the model", "trainer.strategy=deepspeed")
+    refused(words, "trainer.precision=16-true: .* needed 16-mixed, bf16-mixed or", "trainer.precision=16-true")
     refused(words, "trainer.compile=true does not know the exchanges", "trainer.compile=true", "trainer=fsdp")
     assert not (tmp_path / "run").exists()
 

@@ -14,7 +14,7 @@ from mondrian.decomposition import Lattice
 from mondrian.operators.base import OperatorSpec
 from mondrian.operators.derivatives import differentiable_attention
 from mondrian.quadrature import Cell
-from mondrian.strip import Slab, Strip
+from mondrian.strip import Rows, Slab, Strip
 
 
 class FunctionAttention(nn.Module):
@@ -58,6 +58,28 @@ class FunctionAttention(nn.Module):
     def forward(
         self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
     ) -> Float[Tensor, "batch cell channel point"]:
+        q, k, v, place, scale = self._functions(u, cell, lattice)
+        if torch.compiler.is_compiling():  # as an argument it would be one graph for each resolution
+            q, scale = q * scale, 1.0
+        attend = self.spec.definition if self.plain else self.spec.attend
+        with differentiable_attention():
+            seen = attend(q, k, v, place, self.bias, scale=scale)
+        return self.out(self._merge(seen, u, cell), cell)
+
+    def shares(
+        self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice, rows: Rows | None = None
+    ) -> Float[Tensor, "batch head query cell"]:
+        """How much each cell takes up from each other one, by head; of `rows` those that look, otherwise all."""
+        q, k, _, _, scale = self._functions(u, cell, lattice)
+        all_rows = Strip.of(lattice).keys
+        looking = rows or all_rows
+        q = q[:, :, looking.cells(q.device)]
+        return self.spec.shares(q, k, Strip(looking, all_rows), self.bias, scale=scale)
+
+    def _functions(
+        self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
+    ) -> tuple[Tensor, Tensor, Tensor, Lattice | Strip, float]:
+        """Queries, keys and values by heads, who is there to be looked at, and what products become scores by."""
         part = cell.split(self.parts)
         q, k, v = self.project(u, cell, parts=3)
         scale = (u.shape[2] // self.spec.n_heads) ** -0.5
@@ -72,12 +94,7 @@ class FunctionAttention(nn.Module):
             scale /= part.size
         else:
             q = q * part.weights.repeat(q.shape[-1] // part.size)
-        if torch.compiler.is_compiling():  # as an argument it would be one graph for each resolution
-            q, scale = q * scale, 1.0
-        attend = self.spec.definition if self.plain else self.spec.attend
-        with differentiable_attention():
-            seen = attend(q, k, v, place, self.bias, scale=scale)
-        return self.out(self._merge(seen, u, cell), cell)
+        return q, k, v, place, scale
 
     def _rotated(self, u: Tensor, angles: Tensor) -> Tensor:
         return rotate(u.unflatten(2, (self.spec.n_heads, -1)), angles).flatten(2, 3)

@@ -93,12 +93,24 @@ class AttentionSpec(Spec):
         scale: float = 1.0,
     ) -> Float[Tensor, "batch head query feature"]:
         """The same by a full score matrix, what is not seen masked."""
+        return self.shares(q, k, lattice, bias, scale=scale) @ v
+
+    def shares(
+        self,
+        q: Float[Tensor, "batch head query feature"],
+        k: Float[Tensor, "batch head key feature"],
+        lattice: Lattice | Strip,
+        bias: Bias | None = None,
+        *,
+        scale: float = 1.0,
+    ) -> Float[Tensor, "batch head query key"]:
+        """How much of what a cell takes up comes from each other one: the softmax of the scores."""
         strip = Strip.of(lattice)
         self.check(strip.lattice)
         score = torch.einsum("bhif,bhjf->bhij", scale * q, k)
         if bias is not None:
             score = score + bias(strip.offsets(q.device), strip.lattice.reach, self.rings(strip.lattice))
-        return torch.softmax(self.hide(score, strip), dim=-1) @ v
+        return torch.softmax(self.hide(score, strip), dim=-1)
 
     def hide(self, score: Float[Tensor, "batch head query key"], strip: Strip) -> Float[Tensor, "batch head query key"]:
         """Take what is not seen out of the softmax."""

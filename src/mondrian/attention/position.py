@@ -100,7 +100,7 @@ class OffsetBias(nn.Module):
         index = torch.zeros_like(offsets[..., 0])
         for axis, n in enumerate(reach):
             index = index * (2 * n + 1) + offsets[..., axis] + n
-        return self.at(different, rings)[index].permute(2, 0, 1)
+        return self.at(different, rings)[index].permute(2, 0, 1).contiguous()  # or no fused kernel of a GPU takes it
 
     def at(self, offsets: Shaped[Tensor, "*place axis"], rings: tuple[int, ...] = ()) -> Float[Tensor, "*place head"]:
         """The values at some offsets, which go the shorter way round where there are rings."""

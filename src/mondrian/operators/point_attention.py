@@ -106,7 +106,7 @@ class PointAttentionFeedForward(nn.Module):
 def offset_table(network: nn.Module, cell: Cell) -> Float[Tensor, "head x y"]:
     """A network of the offset `(x - y) / 2` for all pairs, evaluated once for each different offset."""
     offsets, index = _offsets(cell.points, cell.weights.dtype, cell.weights.device)
-    return network(offsets)[index].permute(2, 0, 1)
+    return network(offsets)[index].permute(2, 0, 1).contiguous()  # or no fused kernel of a GPU takes it
 
 
 @constant

@@ -57,7 +57,9 @@ def launched_processes(
     check_restarts(environment)
     on_gpu = torch.device(device).type == "cuda"
     if on_gpu:
-        place, there = int(environment.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+        place = int(environment.get("LOCAL_RANK", environment.get("SLURM_LOCALID", "0")))
+        there = torch.cuda.device_count()
+        place = 0 if there == 1 and "LOCAL_RANK" not in environment else place  # srun may show each task its own
         if place >= there:
             raise ValueError(f"process {place} of this machine finds {there} GPUs; needed one each, or --device cpu")
         device = f"cuda:{place}"

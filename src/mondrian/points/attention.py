@@ -95,4 +95,5 @@ class CentreAttention(AttentionSpec):
         shown = torch.zeros((), dtype=q.dtype, device=q.device)
         if isinstance(bias, OffsetBias):
             shown = bias.at(lattice.ways()).permute(0, 3, 1, 2).to(q.dtype)
-        return torch.where(self.seen(lattice)[:, None], shown, -torch.inf)
+        # in rows, or no fused kernel of a GPU takes it
+        return torch.where(self.seen(lattice)[:, None], shown, -torch.inf).contiguous()

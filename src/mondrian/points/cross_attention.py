@@ -134,14 +134,21 @@ class CrossAttentionResampler(LearnedResampler):
     def evaluate_decode(
         self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Tiles
     ) -> Float[Tensor, "batch tile slot channel_out"]:
-        """Tiles are folded into the head axis, so that one mask serves all samples of a batch."""
+        """Several samples have their tiles in the head axis, so that one mask serves them all.
+
+        One sample, which may be many meshes, has them in the batch axis: kernels for GPUs take only so many heads.
+        """
         rows = v.mT
         k, value = (
-            wanted.of_cells(part.transpose(2, 3)).flatten(1, 2)
-            for part in (self.keys(rows, given.coordinates), self.values(rows))
-        )  # batch (tile head) given feature
-        q = self.queries(wanted.coordinates).transpose(1, 2).flatten(0, 1).expand(len(v), -1, -1, -1)
-        known = self.nearness(wanted.coordinates, given.coordinates) + given.weights.log()
-        mask = known.flatten(0, 1)[None].to(q.dtype)
-        u = F.scaled_dot_product_attention(q, k, value, attn_mask=mask, scale=1.0)
-        return self.out(u.unflatten(1, (-1, self.n_heads)).transpose(2, 3).flatten(3))
+            wanted.of_cells(part.transpose(2, 3)) for part in (self.keys(rows, given.coordinates), self.values(rows))
+        )  # batch tile head given feature
+        q = self.queries(wanted.coordinates).transpose(1, 2)  # tile head slot feature
+        mask = (self.nearness(wanted.coordinates, given.coordinates) + given.weights.log()).to(q.dtype)
+        if len(v) == 1:
+            u = F.scaled_dot_product_attention(q, k[0], value[0], attn_mask=mask, scale=1.0)[None]
+        else:
+            many = q.flatten(0, 1).expand(len(v), -1, -1, -1)
+            u = F.scaled_dot_product_attention(
+                many, k.flatten(1, 2), value.flatten(1, 2), attn_mask=mask.flatten(0, 1)[None], scale=1.0
+            ).unflatten(1, (-1, self.n_heads))
+        return self.out(u.transpose(2, 3).flatten(3))

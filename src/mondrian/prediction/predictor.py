@@ -54,9 +54,6 @@ class Predictor:
         self.in_names: tuple[str, ...] = spec.in_names if self.named else _numbers(spec.in_channels)
         once: tuple[str, ...] = spec.out_names if self.named else _numbers(spec.out_channels)
         steps = Advance(self.in_names, once).steps if applications > 1 else 0
-        if applications > 1 and all(field_and_step(name)[1] is None for name in self.in_names):
-            listed = ", ".join(self.in_names)  # every application would answer the same
-            raise ValueError(f"steps={applications} needs an input that changes in time; ({listed}) does not")
         self.out_names = tuple(_later(name, n * steps) for n in range(applications) for name in once)
         self._logarithms = [scale.log for scale in spec.in_scales] if self.named else [False] * len(self.in_names)
         weights = next(model.parameters())

@@ -41,6 +41,11 @@ def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -
         raise ValueError(
             "trainer.compile=true does not know the exchanges of trainer.strategy=fsdp; needed one of the two"
         )
+    if settings["precision"] == "16-true":
+        raise ValueError(
+            "trainer.precision=16-true: squares of gradients, which AdamW keeps, vanish in float16; "
+            "needed 16-mixed, bf16-mixed or bf16-true"
+        )
     settings = placed(settings, os.environ)
     batch_size, log_every = whole(config, "batch_size"), whole(config, "log_every")
     accumulate = whole(config, "trainer.accumulate_grad_batches")
@@ -54,7 +59,7 @@ def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -
     if isinstance(settings["strategy"], ModelParallelStrategy) and settings["precision"] == "64-true":
         plugins.append(DoublePrecision())  # Lightning does not let the name through
         settings.pop("precision")
-    if settings.get("precision") in ("bf16-true", "16-true"):
+    if settings.get("precision") == "bf16-true":
         plugins.append(HalfModel(settings.pop("precision")))
     arguments: dict[str, Any] = {
         "max_steps": whole(config, "max_steps"),

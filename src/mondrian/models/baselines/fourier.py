@@ -46,12 +46,15 @@ def fourier_multiply(
         spectrum = torch.cat([spectrum.narrow(axis, n + low, -low), above], dim=axis) if low < 0 else above
         ranges.append((low, high))
     product = torch.einsum("bi...,io...->bo...", spectrum, matrices)
-    for axis, (low, high) in zip(axes, ranges, strict=True):
-        length = u.shape[axis] // 2 + 1 if axis == axes[-1] else u.shape[axis]
+    for axis, (low, high) in zip(axes[:-1], ranges[:-1], strict=True):
         below, above = product.split([-low, high + 1], dim=axis)
-        gap = product.new_zeros([*product.shape[:axis], length - product.shape[axis], *product.shape[axis + 1 :]])
-        product = torch.cat([above, gap, below], dim=axis)
-    return torch.fft.irfftn(product, s=space, dim=axes, norm="forward").to(u.dtype)
+        gap = product.new_zeros(
+            [*product.shape[:axis], u.shape[axis] - product.shape[axis], *product.shape[axis + 1 :]]
+        )
+        product = torch.fft.ifft(torch.cat([above, gap, below], dim=axis), dim=axis, norm="forward")
+    # Along the last axis a real function has a real mean. What is not is dropped on a CPU, and undefined on a GPU.
+    mean = torch.complex(product[..., :1].real, torch.zeros_like(product[..., :1].real))
+    return torch.fft.irfft(torch.cat([mean, product[..., 1:]], dim=-1), n=space[-1], norm="forward").to(u.dtype)
 
 
 def pad_domain(

@@ -145,5 +145,6 @@ class GalerkinAttention(nn.Module):
         heads = (part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in self.project(v).chunk(3, dim=-1))
         q, k, u = heads  # batch head point channel
         k, u = self.key_norm(k), self.value_norm(u)
+        u = u / v.shape[1]  # before the sum over points, which half precision could not hold
         mixed = (q @ k.mT) @ u if self.plain else q @ (k.mT @ u)
-        return self.out((mixed / v.shape[1]).transpose(1, 2).flatten(2))
+        return self.out(mixed.transpose(1, 2).flatten(2))
