@@ -117,7 +117,9 @@ def test_a_tensor_on_the_wrong_device_would_be_seen() -> None:
         Wrong()(torch.randn(3, device=ELSEWHERE))
 
 
-@pytest.mark.parametrize("name", ["RelativeBias staggered", "Gaze staggered", "windows", "neighbours", "u-net"])
+@pytest.mark.parametrize(
+    "name", ["PointAttention", "RelativeBias staggered", "Gaze staggered", "windows", "neighbours", "u-net"]
+)
 def test_masks_lie_in_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU's fused kernels take no others; what is left is slower and keeps all scores."""
     masks = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from mondrian.decomposition import Lattice
@@ -111,10 +111,6 @@ class Strip:
     def offsets(self, device: torch.device | None = None) -> Int[Tensor, "query key axis"]:
         """The way from each cell that looks to each cell that is looked at."""
         return self.lattice.between(self.queries.positions(device), self.keys.positions(device))
-
-    def select(self, table: Shaped[Tensor, "cell cell"]) -> Shaped[Tensor, "query key"]:
-        """The part of a table of all cells that the strip is about."""
-        return table[self.queries.cells(table.device)][:, self.keys.cells(table.device)]
 
 
 @runtime_checkable

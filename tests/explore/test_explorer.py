@@ -1,6 +1,7 @@
 """What an explorer answers: what is stored, what the model says to it, and what the equation says."""
 
 import math
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +101,33 @@ def test_what_is_changed_reaches_the_model_and_has_no_stored_truth(phases: Explo
     bump = moved.on(flow.grid.with_points((16, 16)))
     for name in frames:  # without a mean, which a vorticity on a torus cannot have
         torch.testing.assert_close(frames[name] - still[name], bump - bump.mean(), atol=1e-5, rtol=0)
+
+
+def test_a_field_without_a_mean_gets_none_where_nobody_can_solve_either(flow: Explorer) -> None:
+    blind = copy(flow)
+    blind.solver, blind._last = "nobody can", None
+    stroke = Stroke(field="vorticity", at=(0.5, 0.5), width=0.1, amount=1.0)
+    for values in blind.ask(Question(points=(16, 16), strokes=(stroke,))).given.values():
+        assert abs(float(values.mean())) < 1e-6
+
+
+def test_a_stroke_far_from_the_origin_is_as_smooth_as_near_it() -> None:
+    stroke = Stroke(field="u", at=(0.5, 0.25), width=0.1, amount=1.0)
+    near, far = (Grid(extent=(10.0, 20.0), points=(64, 32), origin=(x, 0.0)) for x in (0.0, 5e6))
+    torch.testing.assert_close(stroke.on(far), stroke.on(near), rtol=1e-5, atol=1e-6)
+
+
+def test_what_would_be_solved_is_bounded_at_the_points_it_is_solved_at(flow: Explorer, monkeypatch) -> None:
+    monkeypatch.setattr("mondrian.explore.explorer.MOST_VALUES", 8 * 8 * 2 * 20)
+    few = Question(points=(8, 8), applications=20)
+    flow._check(few)
+    with pytest.raises(ValueError, match=r"applications=20 at points=\(32, 32\) are 40,960 values"):
+        flow.ask(replace(few, solve=True))
+
+
+def test_numbers_for_which_the_equation_has_no_solution_are_named(phases: Explorer) -> None:
+    with pytest.raises(ValueError, match=r"gamma=\[-0.5\] must be finite and at least 0"):
+        phases.ask(Question(points=(8, 8), numbers=(("gamma", -0.5),), solve=True))
 
 
 @pytest.mark.parametrize("name", list(PROBLEMS))

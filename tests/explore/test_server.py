@@ -6,14 +6,16 @@ import base64
 import http.client
 import json
 import socket
+import struct
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mondrian.explore import Explorer, Question
+from mondrian.explore import Answer, Explorer, Question
 from mondrian.explore.server import LARGEST, Server
 from tests.explore.cases import explorer
 
@@ -144,7 +146,47 @@ def test_what_is_refused_is_not_read_as_another_request(server: Server) -> None:
         assert b" 403 " in replies
 
 
-def test_a_page_that_is_closed_meanwhile_and_a_mistake_of_ours_end_nothing(
+def test_a_page_that_is_closed_meanwhile_ends_nothing_and_says_nothing(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before its answer, and when it has had one and waits; nor does an address that is none."""
+    asked, closed = threading.Event(), threading.Event()
+    original = Explorer.ask
+
+    def late(self: Explorer, question: Question) -> Answer:
+        asked.set()
+        assert closed.wait(30)
+        return original(self, question)
+
+    monkeypatch.setattr(Explorer, "ask", late)
+    body = json.dumps({"points": [16, 16]}).encode()
+    head = f"POST /ask HTTP/1.1\r\nX-Mondrian-Key: {server.key}\r\nContent-Type: application/json\r\n"
+    with connected(server) as connection:
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert asked.wait(30)
+    closed.set()
+    with connected(server) as connection:
+        connection.sendall(b"GET /page.css HTTP/1.1\r\n\r\n")
+        assert b" 200 " in connection.recv(65536)
+    with connected(server) as connection:
+        connection.sendall(b"GET http://[ HTTP/1.1\r\n\r\n")
+        assert b" 403 " in connection.recv(65536)
+    assert request(server, "/ask", {"points": [8, 8]})[0] == 200
+    assert capsys.readouterr().err == ""
+
+
+@contextmanager
+def connected(server: Server) -> Iterator[socket.socket]:
+    """A connection that is not closed but reset at the end."""
+    connection = socket.create_connection(("127.0.0.1", server.server_port), timeout=30)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def test_a_mistake_of_ours_ends_nothing(
     server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Explorer, "ask", lambda self, question: {}["nothing"])

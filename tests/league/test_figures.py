@@ -43,6 +43,15 @@ def test_of_many_guesses_no_two_look_alike() -> None:
     assert len({tuple(style.values()) for style in looks(entrants).values()}) == len(entrants)
 
 
+def test_operators_have_one_colour_under_both_kinds_of_attention() -> None:
+    styles = looks(read(["allen_cahn", "part=ablation"]).everyone)
+    operators = [name.removeprefix("vit_") for name in styles if name.startswith("vit_")]
+    assert len({styles[f"vit_{operator}"]["color"] for operator in operators}) == 7
+    for operator in operators:
+        assert styles[f"vit_{operator}"]["color"] == styles[f"swin_{operator}"]["color"]
+        assert styles[f"vit_{operator}"]["linestyle"] != styles[f"swin_{operator}"]["linestyle"]
+
+
 @pytest.mark.parametrize(("problem", "part"), [("allen_cahn", "reasons"), ("navier_stokes", "beyond")])
 def test_long_names_are_inside_of_the_figure_and_beside_the_lines(problem: str, part: str) -> None:
     entrants = read([problem, f"part={part}"]).everyone
@@ -89,3 +98,4 @@ def test_fields_are_shown_in_the_order_of_the_score_that_they_belong_to() -> Non
     shown, places = _ranked(rows, "mae 128x128")
     assert [rows.index(row) for row in shown] == [7, 2, 0, 1, 3, 11]  # who has none comes last
     assert places == [1, 2, 3, 4, 5, 12]
+    assert [rows.index(row) for row in _ranked(rows, "mae 128x128", largest=True)[0]] == [0, 2, 7, 1, 3, 11]

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from mondrian.cli import main
 from mondrian.league.outcome import FILE as OUTCOME
@@ -74,13 +75,17 @@ def test_the_table_has_both_budgets_and_the_seeds(folder: Path) -> None:
     (where,) = results["machines"]
     assert where in (folder / "main" / "results.md").read_text()
     assert results["diverged"] == []
+    for still in results["unchanged"].values():  # the same for everyone
+        assert set(still) >= {"mae 32x32", "relative L2 128x128", "native mae 32x32"}
+        assert still == pytest.approx(results["unchanged"]["samples"])
 
 
 def test_markdown_csv_and_figures_say_the_same(folder: Path) -> None:
     part = folder / "main"
     rows = json.loads((part / "results.json").read_text())["rows"]
     text = (part / "results.md").read_text()
-    assert text.count("| FNO ") == 2
+    assert text.count("| FNO ") == text.count("| nothing changes ") == 2
+    assert f"torch {torch.__version__}" in text
     with open(part / "results.csv") as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == sum(len(row["scores"]) for row in rows)
@@ -127,6 +132,7 @@ def test_outcomes_and_evaluations_are_enough_to_show_a_league_elsewhere(folder: 
     ).stdout.splitlines()
     kept = [file for file in found if str(file.relative_to(folder)) not in dropped]
     assert {file.name for file in kept if file.parent.name.startswith("evaluation")} == {"metrics.json", "fields.npz"}
+    assert not any(file.match("evaluation_native/fields.npz") for file in kept)  # nobody shows it
     assert not any("model.safetensors" in file.name or file.suffix == ".hdf5" for file in kept)
     for file in kept:
         copy = tmp_path / file.relative_to(folder)

@@ -122,6 +122,16 @@ def test_until_the_rules_have_chosen_the_best_learning_rate_so_far_is_shown(tmp_
     assert shown()[TIME] == 3e-3  # that it diverged is a result
 
 
+def test_a_training_that_other_rules_let_lose_is_not_shown_without_an_evaluation(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "rates=[1e-3,2e-3]", "finalists=2")
+    fno = plan.league.entrants[0]
+    for job, loss in zip(plan.finalists(fno), (0.02, 0.01), strict=True):
+        end(job, loss)
+    plan.finalists(fno)[0].run.evaluation.mkdir()
+    assert plan.trainings(fno)[SAMPLES].rate == 2e-3
+    assert plan.shown(fno)[SAMPLES].rate == 1e-3
+
+
 def test_where_all_learning_rates_may_go_on_none_is_tried_before(tmp_path: Path) -> None:
     plan = planned(tmp_path, "rates=[1e-3,2e-3]", "finalists=2", "entrants=[fno]")
     (fno,) = plan.league.entrants

@@ -5,6 +5,7 @@ import torch
 
 from mondrian import (
     Boxes,
+    GlobalAttention,
     Grid,
     NeighborhoodAttention,
     RelativeBias,
@@ -14,10 +15,11 @@ from mondrian import (
     unet_no,
     vit_no,
 )
-from mondrian.decomposition import Decomposition
+from mondrian.decomposition import Decomposition, Lattice
 from mondrian.models.baselines import FNOSpec
 from mondrian.models.shares import attention_shares
 from mondrian.models.transformer import TransformerSpec
+from mondrian.strip import Rows, Strip
 from mondrian.surrogate import Scale, SurrogateSpec
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -93,6 +95,19 @@ def test_levels_of_a_unet_have_lattices_of_their_own() -> None:
     sizes = [each.lattice.counts for each in attention_shares(net, torch.randn(1, 1, 32, 32))]
     assert {(8, 8), (4, 4)} == set(sizes)
     assert sizes[0] == sizes[-1] == (8, 8)  # down and up again
+
+
+def test_blocks_of_a_unet_are_staggered_in_the_order_in_which_they_come() -> None:
+    net = unet_no(in_channels=1, out_channels=1, hidden_channels=8, n_layers=1, subdomains=(4,), levels=2, stagger=True)
+    assert [each.start for each in attention_shares(net, torch.randn(1, 1, 16))] == [(0.0,), (0.0,), (-0.5,)]
+
+
+def test_the_share_of_one_subdomain_makes_no_table_of_all_pairs() -> None:
+    lattice = Lattice((256, 256), (True, False))  # all pairs would be 32 GiB of offsets
+    strip = Strip(Rows(lattice, 3, 4), Rows(lattice, 0, 256))
+    windows = WindowedAttention(window=(4, 4), shift=(2, 2))
+    for pattern, seen in ((NeighborhoodAttention(radius=2), 25), (windows, 16), (GlobalAttention(), 256**2)):
+        assert int(pattern.sees(strip)[100].sum()) == seen
 
 
 def test_looking_leaves_nothing_behind_even_when_it_fails() -> None:

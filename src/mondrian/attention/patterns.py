@@ -49,7 +49,7 @@ class AttentionSpec(Spec):
     def check(self, lattice: Lattice) -> None:
         """Refuse a lattice that the pattern does not fit."""
 
-    def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
+    def sees(self, lattice: Lattice | Strip, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
         """Whether the first cell attends to the second."""
         raise NotImplementedError
 
@@ -114,15 +114,16 @@ class AttentionSpec(Spec):
 
     def hide(self, score: Float[Tensor, "batch head query key"], strip: Strip) -> Float[Tensor, "batch head query key"]:
         """Take what is not seen out of the softmax."""
-        return score.masked_fill(~strip.select(self.sees(strip.lattice, score.device)), -torch.inf)
+        return score.masked_fill(~self.sees(strip, score.device), -torch.inf)
 
 
 @dataclass(frozen=True)
 class GlobalAttention(AttentionSpec):
     """Every subdomain attends to every other (Algorithm 1)."""
 
-    def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
-        return torch.ones(lattice.size, lattice.size, dtype=torch.bool, device=device)
+    def sees(self, lattice: Lattice | Strip, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
+        strip = Strip.of(lattice)
+        return torch.ones(strip.queries.size, strip.keys.size, dtype=torch.bool, device=device)
 
     def seen_by(self, rows: Rows) -> Rows:
         return Rows(rows.lattice, 0, rows.counts[0])
@@ -177,15 +178,19 @@ class WindowedAttention(AttentionSpec):
             if ring and count % w:
                 raise ValueError(f"window={self.window} must divide the {lattice.counts} subdomains on a periodic axis")
 
-    def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
-        together = torch.ones(lattice.size, lattice.size, dtype=torch.bool, device=device)
-        place = lattice.positions(device)
-        for axis, (w, s, ring) in enumerate(zip(self.window, self.shift, lattice.periodic, strict=True)):
+    def sees(self, lattice: Lattice | Strip, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
+        strip = Strip.of(lattice)
+        queries, keys = (self._windows(rows, device) for rows in (strip.queries, strip.keys))
+        return (queries[:, None] == keys[None, :]).all(dim=-1)
+
+    def _windows(self, rows: Rows, device: torch.device | None) -> Int[Tensor, "cell axis"]:
+        """The number of the window of each cell along each axis."""
+        place = rows.positions(device)
+        for axis, (w, s, ring) in enumerate(zip(self.window, self.shift, rows.periodic, strict=True)):
             moved = place[:, axis] - s
-            moved = moved % lattice.counts[axis] if ring else moved
-            number = torch.div(moved, w, rounding_mode="floor")
-            together &= number[:, None] == number[None, :]
-        return together
+            moved = moved % rows.counts[axis] if ring else moved
+            place[:, axis] = torch.div(moved, w, rounding_mode="floor")
+        return place
 
     def width(self, axis: int, count: int) -> int:
         return self.window[axis]
@@ -236,12 +241,11 @@ class NeighborhoodAttention(AttentionSpec):
                 f"radius={self.radius} is too large for {lattice.counts} subdomains; at most {max(lattice.counts) - 1}"
             )
 
-    def sees(self, lattice: Lattice, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
-        return lattice.near(self.radius, device)
+    def sees(self, lattice: Lattice | Strip, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
+        return Strip.of(lattice).offsets(device).abs().amax(dim=-1) <= self.radius
 
     def hide(self, score: Float[Tensor, "batch head query key"], strip: Strip) -> Float[Tensor, "batch head query key"]:
-        far = ~strip.select(self.sees(strip.lattice, score.device))
-        return score.masked_fill(far, 0.0 if self.zero_far else -torch.inf)
+        return score.masked_fill(~self.sees(strip, score.device), 0.0 if self.zero_far else -torch.inf)
 
     def width(self, axis: int, count: int) -> int:
         return 2 * self.radius + 1

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import webbrowser
 from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
 from threading import Thread
 
 from mondrian.commands import evaluate
@@ -57,8 +59,15 @@ def run(arguments: list[str]) -> None:
     with Server(explorer, settings.get("port", 0)) as server:
         print(f"{found.name}: {server.address}   (Ctrl-C ends it)", flush=True)
         if settings.get("open", False):
-            Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()  # it may wait for the page
+            Thread(target=open_page, args=(server.address,), daemon=True).start()  # it may wait for the page
         server.serve_forever()
+
+
+def open_page(address: str) -> None:
+    """By way of a file that is ours alone: the words of a command, and so the key, are for all users to see."""
+    page = Path(mkdtemp()) / "explore.html"
+    page.write_text(f'<meta http-equiv="refresh" content="0;url={address}">')
+    webbrowser.open(page.as_uri())
 
 
 def trained_points(run: Run, *, moved: bool) -> tuple[int, ...]:

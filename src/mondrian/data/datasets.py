@@ -27,7 +27,7 @@ class Batch(dict[str, Any]):
     """
 
     def to(self, *arguments: Any, **options: Any) -> Batch:
-        if _is_gpu(*arguments, **options):
+        if len(arguments) < 3 and _is_gpu(*arguments, **options):  # the third is `non_blocking` itself
             options.setdefault("non_blocking", True)  # the next step is queued while this one is copied
         return Batch(
             {

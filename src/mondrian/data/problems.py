@@ -157,6 +157,8 @@ class AllenCahn(Problem):
     def continued(
         self, state: Float[Tensor, "simulation ..."], scalars: Scalars, grid: Grid, frames: int
     ) -> Float[Tensor, "simulation frame ..."]:
+        if frames < 1:
+            raise ValueError(f"frames={frames} must be at least 1")
         found = [state]
         for _ in range(frames):
             found.append(allen_cahn.solve(found[-1], torch.from_numpy(scalars["gamma"]), grid, time=self.time))

@@ -16,12 +16,11 @@ from mondrian.data.datasets import WindowDataset
 from mondrian.data.splits import Splits
 from mondrian.evaluation.one_step import check_channels
 from mondrian.explore.question import Question
-from mondrian.explore.solving import Solver, solver_of
+from mondrian.explore.solving import Solver, allowed, at_points, solver_of
 from mondrian.grid import Grid
 from mondrian.metrics import mean_absolute_error, relative_l2_error
 from mondrian.models.shares import Shares, attention_shares
 from mondrian.prediction.predictor import Predictor
-from mondrian.resampling import resample
 from mondrian.rollout import Advance, field_and_step
 from mondrian.surrogate import Surrogate, evaluating
 
@@ -76,7 +75,8 @@ class Explorer:
         }
         self.finest = list(self.stored.values())[-1]
         check_channels(surrogate, self.finest)
-        self.solver: Solver | str = solver_of(None if made is None else made.problem, self.finest)
+        self.problem = None if made is None else made.problem
+        self.solver: Solver | str = solver_of(self.problem, self.finest)
         self._last: tuple[Question, tuple[Channels, Channels]] | None = None
 
     @property
@@ -156,11 +156,13 @@ class Explorer:
         count = math.prod(question.points)
         if question.points not in self.stored and count > MOST_POINTS:
             raise ValueError(f"points={question.points} are {count:,}; needed at most {MOST_POINTS:,}, or stored ones")
-        values = count * len(self.surrogate.spec.out_names) * question.applications
+        solved = question.solve and not isinstance(self.solver, str)  # which is done at the finest points
+        points = max(question.points, self.grid.points, key=math.prod) if solved else question.points
+        values = math.prod(points) * len(self.surrogate.spec.out_names) * question.applications
         if question.applications > 1 and values > MOST_VALUES:
             raise ValueError(
-                f"applications={question.applications} at points={question.points} are {values:,} values; needed at "
-                f"most {MOST_VALUES:,}"
+                f"applications={question.applications} at points={points} are {values:,} values; needed at most "
+                f"{MOST_VALUES:,}"
             )
         if question.applications > 1 and not self.rolls_out:
             raise ValueError(f"applications={question.applications}: the model predicts something else than its input")
@@ -174,7 +176,7 @@ class Explorer:
     def _made(self, question: Question) -> tuple[Channels, Channels]:
         given, truth = self._read(question)
         numbers = {name: torch.full_like(given[name], value) for name, value in question.numbers}
-        wanted = self.finest.window.steps_out * question.applications
+        wanted = len(self.surrogate.spec.out_names) * question.applications
         if question.solve and (question.changed or len(truth) < wanted):
             if isinstance(self.solver, str):
                 raise ValueError(f"solve=True: {self.solver}")
@@ -182,8 +184,7 @@ class Explorer:
             return {name: (given | known | numbers)[name] for name in self.in_names}, known
         grid = self.grid.with_points(question.points)
         for stroke in question.strokes:
-            bump = stroke.on(grid)
-            bump = bump if isinstance(self.solver, str) else self.solver.possible(bump)
+            bump = allowed(self.problem, stroke.field, stroke.on(grid))
             for name in self._of_field(stroke.field):
                 given[name] = given[name] + bump
         return given | numbers, {} if question.changed else truth
@@ -232,14 +233,6 @@ class Explorer:
         if not 0 <= question.step < (windows := dataset.windows(simulation)):
             raise ValueError(f"step={question.step} must be from 0 to {windows - 1}")
         return simulation
-
-
-def at_points(channels: Channels, source: Grid, target: Grid) -> dict[str, Tensor]:
-    """Channels at the points of another grid."""
-    if not channels:
-        return {}
-    moved = resample(torch.stack(list(channels.values()))[None], source, target)[0]
-    return dict(zip(channels, moved, strict=True))
 
 
 def _batch(channels: Channels) -> Float[Tensor, "1 channel *space"]:

@@ -45,15 +45,14 @@ class Stroke(Spec):
         if len(self.at) != grid.dim:
             raise ValueError(f"{self} needs a place along each of {grid.dim} axes")
         width = self.width * min(grid.extent)
-        bump = torch.full(grid.points, float(self.amount))
-        axes = zip(grid.coordinates(), self.at, grid.origin, grid.extent, grid.periodic, strict=True)
-        for x, part, origin, length, ring in axes:
+        bump = torch.tensor(float(self.amount), dtype=torch.float64)
+        for axis, (part, length, ring) in enumerate(zip(self.at, grid.extent, grid.periodic, strict=True)):
             rounds = math.ceil(6 * width / length) + 1 if ring else 0  # beyond six widths there is nothing
-            away = x - (origin + part * length)
+            away = grid.axis(axis, dtype=torch.float64) - (grid.origin[axis] + part * length)
             away = (away + length / 2) % length - length / 2 if ring else away
             ways = torch.stack([away + turn * length for turn in range(-rounds, rounds + 1)])
-            bump = bump * torch.exp(-(ways**2) / (2 * width**2)).sum(dim=0)
-        return bump
+            bump = bump[..., None] * torch.exp(-(ways**2) / (2 * width**2)).sum(dim=0)
+        return bump.float()
 
 
 @dataclass(frozen=True)

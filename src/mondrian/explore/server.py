@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
+import sys
 import traceback
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -16,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from threading import Lock
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from mondrian.explore.explorer import Explorer
 from mondrian.explore.messages import about, answered, looked
@@ -55,6 +56,11 @@ class Server(ThreadingHTTPServer):
         folder = files("mondrian.explore") / "page"
         self.pages = {path: (folder / name).read_bytes() for path, (name, _) in PAGE.items()}
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing where a page was closed: only mistakes of ours are for the terminal."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
     @property
     def address(self) -> str:
         """Where the page is."""
@@ -69,7 +75,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = 600
 
     def do_GET(self) -> None:
-        path = urlsplit(self.path).path
+        path = self.path.partition("?")[0]
         if path in PAGE:
             self._answer(lambda: self.server.pages[path], f"{PAGE[path][1]}; charset=utf-8", keyed=path == "/")
         else:
@@ -100,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _check_key(self) -> None:
         """Whether the request knows the address; styles and scripts, which are everybody's, need not."""
-        asked = parse_qs(urlsplit(self.path).query).get("key", [""])[0] or self.headers.get(KEY, "")
+        asked = parse_qs(self.path.partition("?")[2]).get("key", [""])[0] or self.headers.get(KEY, "")
         if not secrets.compare_digest(asked.encode(), self.server.key.encode()):
             raise Refused(HTTPStatus.FORBIDDEN, "needed the whole address that `mondrian explore` printed")
 

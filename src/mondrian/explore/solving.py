@@ -30,16 +30,12 @@ class Solver:
     def grid(self) -> Grid:
         return self.dataset.grid
 
-    def possible(self, change: Float[Tensor, "*space"]) -> Float[Tensor, "*space"]:
-        """A change of the field that the equation allows: without a mean, where the field has none."""
-        return change - change.mean() if self.problem.mean_free else change
-
     def frames(
         self, state: Float[Tensor, "*space"], simulation: int, question: Question
     ) -> dict[str, Float[Tensor, "*space"]]:
         """The state with its strokes on, and what it becomes, by the names of the channels."""
         for stroke in question.strokes:
-            state = state + self.possible(stroke.on(self.grid))
+            state = state + allowed(self.problem, stroke.field, stroke.on(self.grid))
         scalars = self._scalars(simulation) | dict(question.numbers)
         count = self.dataset.window.steps_out * question.applications - self.first_step
         values = {name: np.array([value], dtype=np.float32) for name, value in scalars.items()}
@@ -53,11 +49,9 @@ class Solver:
         """Frames at other points: as the data was brought there where it is `stored` there, otherwise by means."""
         if points == self.grid.points:
             return dict(frames)
-        batch = torch.stack(list(frames.values()))
-        if stored:
-            moved = self.problem.restriction(batch, points)
-        else:
-            moved = resample(batch[None], self.grid, self.grid.with_points(points))[0]
+        if not stored:
+            return at_points(frames, self.grid, self.grid.with_points(points))
+        moved = self.problem.restriction(torch.stack(list(frames.values())), points)
         return dict(zip(frames, moved, strict=True))
 
     def _scalars(self, simulation: int) -> dict[str, float]:
@@ -69,6 +63,22 @@ class Solver:
             if field.is_number
             for channel, value in zip(field.channels, field.numbers()[simulation].flatten(), strict=True)
         }
+
+
+def allowed(problem: Any, field: str, change: Float[Tensor, "*space"]) -> Float[Tensor, "*space"]:
+    """A change of a field that its problem, if it is known, allows: without a mean, where the field has none."""
+    mean_free = isinstance(problem, Problem) and problem.mean_free and field == problem.unknown
+    return change - change.mean() if mean_free else change
+
+
+def at_points(
+    channels: Mapping[str, Float[Tensor, "*space"]], source: Grid, target: Grid
+) -> dict[str, Float[Tensor, "*points"]]:
+    """Channels at the points of another grid."""
+    if not channels:
+        return {}
+    moved = resample(torch.stack(list(channels.values()))[None], source, target)[0]
+    return dict(zip(channels, moved, strict=True))
 
 
 def solver_of(problem: Any, dataset: WindowDataset) -> Solver | str:

@@ -16,7 +16,6 @@ from mondrian.evaluation.entries import OneStep, Trajectories
 from mondrian.league.entrants import Entrant
 from mondrian.league.plan import Plan
 from mondrian.league.results import Row
-from mondrian.league.settings import TITLES
 from mondrian.league.strips import draw_fields, draw_last_frames
 from mondrian.report.style import COLOURS, FAINT, INK, grid_lines, logarithmic, new_figure, png_of, styled
 
@@ -50,18 +49,27 @@ def pictures(plan: Plan, rows: Mapping[str, Sequence[Row]]) -> dict[str, bytes]:
         for name, draw in draws.items():
             figure = draw(found)
             if figure is not None:
-                figure.suptitle(TITLES[budget], x=0.01, ha="left", fontsize=10)
+                figure.suptitle(f"{plan.league.title}. {plan.league.amounts[budget]}", x=0.01, ha="left", fontsize=10)
                 drawn[f"{name}_{budget}"] = png_of(figure)
     return drawn
 
 
 def looks(entrants: Sequence[Entrant]) -> Looks:
-    """A line style for each entrant: ours full or dotted, the baselines dashed, the same in every figure."""
+    """A line style for each entrant: ours full or dotted, the baselines dashed, the same in every figure.
+
+    Where colours do not suffice, those whose names differ in their first part only, such as the attention, share one.
+    """
+    many = len(entrants) > len(_PALETTE)
+    kinds = [entrant.label.partition(", ")[2] or entrant.label if many else entrant.label for entrant in entrants]
+    colours = {kind: number % len(_PALETTE) for number, kind in enumerate(dict.fromkeys(kinds))}
+    taken: set[tuple[int, Any]] = set()
     found = {}
-    for number, entrant in enumerate(entrants):
-        again, colour = divmod(number, len(_PALETTE))
-        dashes = _DASHES[entrant.ours]
-        found[entrant.name] = {"color": _PALETTE[colour], "linestyle": dashes[again % len(dashes)]}
+    for entrant, kind in zip(entrants, kinds, strict=True):
+        wanted = [*range(colours[kind], len(_PALETTE)), *range(colours[kind])]
+        free = ((colour, dash) for colour in wanted for dash in _DASHES[entrant.ours] if (colour, dash) not in taken)
+        colour, dash = next(free, (colours[kind], _DASHES[entrant.ours][0]))
+        taken.add((colour, dash))
+        found[entrant.name] = {"color": _PALETTE[colour], "linestyle": dash}
     return found
 
 
@@ -132,8 +140,17 @@ def draw_rollouts(rows: Sequence[Row], styles: Looks) -> Figure | None:
             errors.plot(rollout.times, [value.mean for value in rollout.relative_l2], **style)
             correlation = [value.mean for value in rollout.correlation]
             correlations.plot(rollout.times, correlation, label=row.entrant.label, **style)
-    errors.axhline(1.0, color=FAINT, linewidth=0.8)  # of a field that has faded away
-    correlations.axhline(CORRELATED, color=FAINT, linewidth=0.8)
+    for ax, level, meaning in ((errors, 1.0, "a field that has faded away"), (correlations, CORRELATED, "lost below")):
+        ax.axhline(level, color=FAINT, linewidth=0.8)
+        ax.annotate(
+            meaning,
+            (0.99, level),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            fontsize=7.5,
+            color=FAINT,
+        )
     errors.set_ylabel("relative L2 error")
     errors.set_ylim(0, min(2.0, 1.05 * errors.dataLim.ymax))
     correlations.set_ylabel("correlation with the truth")

@@ -47,6 +47,12 @@ class Job:
         return Outcome.load(self.folder)
 
     @property
+    def can_be_shown(self) -> bool:
+        """Whether it has diverged, which is a result, or been evaluated, as those that lost to another rate are not."""
+        outcome = self.outcome
+        return outcome is not None and (not outcome.done or self.run.evaluation.exists())
+
+    @property
     def loss(self) -> float:
         """The best validation loss; infinite where the training diverged or has not ended."""
         outcome = self.outcome
@@ -108,11 +114,11 @@ class Plan:
         chosen = self.trainings(entrant)
         found = {}
         for budget, steps in self.budgets(entrant).items():
-            if budget in chosen and chosen[budget].outcome is not None:
+            if budget in chosen and chosen[budget].can_be_shown:
                 found[budget] = chosen[budget]
                 continue
             jobs = (self._job(entrant, budget, rate, 0, steps) for rate in self._rates(entrant))
-            if ended := [job for job in jobs if job.run.evaluation.exists() and math.isfinite(job.loss)]:
+            if ended := [job for job in jobs if job.can_be_shown and math.isfinite(job.loss)]:
                 found[budget] = _best(ended)
         return found
 

@@ -16,7 +16,7 @@ from mondrian.evaluation import Evaluation
 from mondrian.evaluation.results import FIELDS
 from mondrian.evaluation.tables import size
 from mondrian.league.entrants import Entrant
-from mondrian.league.outcome import Outcome
+from mondrian.league.outcome import FILE, Outcome
 from mondrian.league.plan import NATIVE, Job, Plan
 from mondrian.report.arrays import Fields
 from mondrian.statistics import Summary
@@ -150,20 +150,32 @@ def diverged(plan: Plan) -> dict[Job, str]:
     return {job: outcome.message for job in plan.everything() if (outcome := job.outcome) and not outcome.done}
 
 
+def outcomes(plan: Plan) -> list[Outcome]:
+    """Of all trainings of the part that have ended, those with learning rates that are not shown too."""
+    found = (Outcome.load(file.parent) for file in sorted(plan.league.runs.glob(f"*/*/{FILE}")))
+    return [outcome for outcome in found if outcome is not None]
+
+
 def hours(plan: Plan) -> float:
     """What all trainings took by the clock, with validation and without evaluation, one after the other."""
-    return sum(outcome.seconds for job in plan.everything() if (outcome := job.outcome)) / 3600
+    return sum(outcome.seconds for outcome in outcomes(plan)) / 3600
 
 
 def machines(plan: Plan) -> list[str]:
     """What the trainings that have ended were made on."""
-    return sorted({outcome.machine for job in plan.everything() if (outcome := job.outcome)})
+    return sorted({outcome.machine for outcome in outcomes(plan)})
+
+
+def packages(plan: Plan) -> list[str]:
+    """Python and the packages that the trainings were made with."""
+    versions = [(name, version) for outcome in outcomes(plan) for name, version in outcome.versions.items()]
+    return sorted({f"{name} {version}" for name, version in versions if name not in ("mondrian", "source")})
 
 
 def sources(plan: Plan) -> dict[str, int]:
-    """The states of our code that made trainings, and how many of them."""
-    outcomes = (job.outcome for job in plan.everything())
-    return dict(Counter(outcome.versions["source"] for outcome in outcomes if outcome and outcome.done).most_common())
+    """Digests of our code in the states that made trainings, and how many of them."""
+    made = (outcome.versions["source"] for outcome in outcomes(plan) if outcome.done)
+    return dict(Counter(made).most_common())
 
 
 def _row(plan: Plan, done: Mapping[Job, Outcome]) -> Row:
@@ -183,16 +195,33 @@ def _row(plan: Plan, done: Mapping[Job, Outcome]) -> Row:
     )
 
 
+def unchanged(row: Row) -> dict[str, Score]:
+    """The errors of one application that a forecast has in which nothing changes, where there is such a forecast."""
+    return {name: Score.of([value]) for name, value in _one_step(row.jobs[0], learnt=False).items()}
+
+
 def _scores(job: Job) -> dict[str, Summary]:
-    found = {}
-    for prefix, folder in {"": job.run.evaluation, "native ": job.folder / NATIVE}.items():
-        if not folder.exists():
-            continue
-        evaluation = Evaluation.load(folder)
-        for entry in evaluation.one_step:
-            found[f"{prefix}mae {size(entry.points)}"] = entry.model["mae"]
-            found[f"{prefix}relative L2 {size(entry.points)}"] = entry.model["relative_l2"]
+    found = _one_step(job, learnt=True)
+    for prefix, evaluation in _evaluations(job).items():
         for rollout in evaluation.rollout:
             found[f"{prefix}rollout {size(rollout.points)}"] = rollout.mean_relative_l2
             found[f"{prefix}correlation time {size(rollout.points)}"] = rollout.correlation_time
     return found
+
+
+def _one_step(job: Job, *, learnt: bool) -> dict[str, Summary]:
+    """Errors of one application, of the model or of the forecast that nothing changes."""
+    found = {}
+    for prefix, evaluation in _evaluations(job).items():
+        for entry in evaluation.one_step:
+            errors = (entry.model if learnt else entry.persistence) or {}
+            for name, key in (("mae", "mae"), ("relative L2", "relative_l2")):
+                if key in errors:
+                    found[f"{prefix}{name} {size(entry.points)}"] = errors[key]
+    return found
+
+
+def _evaluations(job: Job) -> dict[str, Evaluation]:
+    """By what their scores begin with."""
+    folders = {"": job.run.evaluation, "native ": job.folder / NATIVE}
+    return {prefix: Evaluation.load(folder) for prefix, folder in folders.items() if folder.exists()}

@@ -14,9 +14,9 @@ from mondrian.configuration import composed, number, quoted, scaled, taken, whol
 from mondrian.league.entrants import Entrant
 from mondrian.process import cores
 
-PROBLEMS = ("allen_cahn", "navier_stokes")
+TITLES = {"allen_cahn": "Allen-Cahn", "navier_stokes": "Navier-Stokes"}
+PROBLEMS = tuple(TITLES)
 TUNING, SAMPLES, TIME = "tuning", "samples", "time"
-TITLES = {SAMPLES: "The same samples", TIME: "The same time"}  # of the budgets
 PRACTICAL = ("entrants", "folder", "jobs")  # settings that change no result
 
 
@@ -52,6 +52,19 @@ class League:
     budgets: Budgets
     overrides: tuple[str, ...]  # settings other than the default ones that change results
     config: DictConfig
+
+    @property
+    def title(self) -> str:
+        """In words, for people."""
+        return f"{TITLES[self.problem]}, {self.part} part"
+
+    @property
+    def amounts(self) -> dict[str, str]:
+        """What everyone has, by budget, in words."""
+        found = {SAMPLES: f"The same samples: {self.budgets.samples:,}"}
+        if self.budgets.minutes is not None:
+            found[TIME] = f"The same time: {self.budgets.minutes:g} minutes of training on {self.cores}"
+        return found
 
     @property
     def data(self) -> Path:

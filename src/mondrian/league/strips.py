@@ -34,14 +34,19 @@ def draw_fields(rows: Sequence[Row]) -> Figure:
         pairs.append(None if samples is None else (samples.truth[0, -1], samples.prediction[0, -1]))
     errors = [np.abs(pair[1] - pair[0]) for pair in pairs[: max(1, len(pairs) - 1)] if pair is not None]
     # by the best, so that the last does not decide what is seen of the others
-    return _strip(best, places, pairs, Limits.of_errors(errors), f"one application\n{_across(points)}")
+    return _strip(
+        best, places, pairs, Limits.of_errors(errors), f"one application\n{_across(points)}\nplaces by error there"
+    )
 
 
 @styled
 def draw_last_frames(rows: Sequence[Row]) -> Figure | None:
-    """The last frame of one rollout at the resolution of training."""
+    """The last frame of one rollout at the resolution of training.
+
+    By correlation and not by error, in which a field that fades away is better than one that goes on.
+    """
     points = rows[0].first.points
-    best, places = _ranked(rows, f"rollout {size(points)}")
+    best, places = _ranked(rows, f"correlation time {size(points)}", largest=True)
     found = [row.fields.rollout.get(points) for row in best]
     pairs: list[Pair | None] = [
         None if frames is None else (frames.truth[0, -1, -1], frames.prediction[0, -1, -1]) for frames in found
@@ -51,12 +56,15 @@ def draw_last_frames(rows: Sequence[Row]) -> Figure | None:
         return None
     # by the truth, since a field that has grown beyond all measure would leave the errors of others dark
     of_error = Limits(0.0, float(np.abs(frames.truth[0, -1, -1]).max()), ERROR, beyond=True)
-    return _strip(best, places, pairs, of_error, f"rollout, time {frames.times[-1]:g}\n{_across(points)}")
+    return _strip(
+        best, places, pairs, of_error, f"rollout, time {frames.times[-1]:g}\n{_across(points)}\nplaces by correlation"
+    )
 
 
-def _ranked(rows: Sequence[Row], score: str) -> tuple[list[Row], list[int]]:
-    """The best by a score, and the last; and their places."""
-    ranked = sorted(rows, key=lambda row: row.scores[score].mean if score in row.scores else math.inf)
+def _ranked(rows: Sequence[Row], score: str, *, largest: bool = False) -> tuple[list[Row], list[int]]:
+    """The best by a score, of which the least or the largest is best, and the last; and their places."""
+    sign = -1 if largest else 1
+    ranked = sorted(rows, key=lambda row: sign * row.scores[score].mean if score in row.scores else math.inf)
     places = [*range(len(ranked))][: SHOWN - 1] + [*range(len(ranked))][SHOWN - 1 :][-1:]
     return [ranked[place] for place in places], [place + 1 for place in places]
 

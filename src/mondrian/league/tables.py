@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 
 from mondrian.evaluation.tables import size
 from mondrian.league.plan import Plan
-from mondrian.league.results import Row, diverged, hours, machines, sources
-from mondrian.league.settings import SAMPLES, TIME, TITLES
+from mondrian.league.results import Row, diverged, hours, machines, packages, sources, unchanged
+from mondrian.league.settings import TIME
 from mondrian.text import markdown_table
 
 COLUMNS = (
@@ -28,12 +28,9 @@ def markdown(plan: Plan, rows: Rows, figures: Sequence[str]) -> str:
     """A page with a table for each budget, and what is not in it: trainings that diverged, and those to come."""
     league, budgets = plan.league, plan.league.budgets
     failed = diverged(plan)
-    parts = [f"# {league.problem}: {league.part} league at scale {league.scale}\n", _conditions(plan)]
-    amounts = {SAMPLES: f"{budgets.samples:,} samples"}
-    if budgets.minutes is not None:
-        amounts[TIME] = f"{budgets.minutes:g} minutes of training"
-    for budget, amount in amounts.items():
-        parts.append(f"## {TITLES[budget]}: {amount}\n")
+    parts = [f"# {league.title}, at scale {league.scale}\n", _conditions(plan)]
+    for budget, amount in league.amounts.items():
+        parts.append(f"## {amount}\n")
         if budget in rows:
             parts.append(f"{_table(plan, rows[budget])}\n")
         names = {row.entrant.name for row in rows.get(budget, ())}
@@ -72,13 +69,16 @@ def _conditions(plan: Plan) -> str:
         tuned += ", the best by validation loss kept (an arrow: the end of what was tried)"
     elif len(budgets.rates) > 1:
         tuned = f"learning rates {rates} tried by each on {budgets.samples:,} samples, the best by validation loss kept"
+    data = ", ".join(f"{count:,} for {split}" for split, count in league.config.simulations.items())
     where = " and ".join(machines(plan)) or "no machine yet"
     code = ", ".join(f"{source} ({count})" for source, count in sources(plan).items())
     return (
-        f"Batches of {league.batch_size}; {tuned}. Samples a second: alone on {league.cores}, which turns minutes into "
-        f"samples, and by the clock in the training itself, beside others. Made by `{command(plan)}` on {where}; all "
-        f"trainings and validations, one after the other, took {hours(plan):.1f} hours. States of the code, and "
-        f"how many trainings each made: {code}.\n"
+        f"Simulations: {data}. Batches of {league.batch_size}; {tuned}. Seeds from 0 on; ± is the standard deviation "
+        f"over them. Samples a second: alone on {league.cores}, which turns minutes into samples, and by the clock in "
+        "the training itself, beside others.\n\n"
+        f"Made by `{command(plan)}` on {where}, with {', '.join(packages(plan))}; all trainings and validations, one "
+        f"after the other, took {hours(plan):.1f} hours. Digests of the source, and how many trainings each made: "
+        f"{code}.\n"
     )
 
 
@@ -104,6 +104,8 @@ def _table(plan: Plan, rows: Sequence[Row]) -> str:
         ]
         for number, row in enumerate(rows, 1)
     ]
+    still = unchanged(rows[0])
+    body.append(["", "nothing changes", *[""] * 7, *(str(still.get(name, "")) for name in names)])
     return markdown_table(head, body, left=(1,))
 
 
@@ -140,6 +142,9 @@ def facts(plan: Plan, rows: Rows) -> dict[str, Any]:
         "machines": machines(plan),
         "sources": sources(plan),
         "hours": hours(plan),
+        "unchanged": {
+            budget: {name: score.mean for name, score in unchanged(found[0]).items()} for budget, found in rows.items()
+        },
         "rows": [row.to_json() for found in rows.values() for row in found],
         "diverged": [
             {

@@ -191,5 +191,7 @@ def _check(u0: Tensor, gamma: Tensor, grid: Grid, time: float, chunk: int | None
     check_chunk(chunk)
     if gamma.shape != u0.shape[:1]:
         raise ValueError(f"gamma has shape {tuple(gamma.shape)}; needed one for each of {len(u0)} samples")
+    if not bool((gamma >= 0).all() and gamma.isfinite().all()):
+        raise ValueError(f"gamma={gamma.tolist()} must be finite and at least 0")
     if not (math.isfinite(time) and time > 0):
         raise ValueError(f"time={time} must be positive and finite")

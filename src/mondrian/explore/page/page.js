@@ -343,8 +343,7 @@ const addPoints = () => {
     $("points").value = about.resolutions[number].join("x");
     refresh();
   });
-  const trained = about.resolutions.find((points) => points.join() === about.trained.join());
-  $("points").value = (trained || about.resolutions[0]).join("x");
+  $("points").value = (about.trained.length ? about.trained : about.resolutions[0]).join("x");
   $("points").addEventListener("change", refresh);
   $("trained").textContent = about.trained.length ? `Trained at ${about.trained.join(" × ")}.` : "";
   $("slices").hidden = dim() !== 3;
