@@ -140,17 +140,14 @@ def draw_rollouts(rows: Sequence[Row], styles: Looks) -> Figure | None:
             errors.plot(rollout.times, [value.mean for value in rollout.relative_l2], **style)
             correlation = [value.mean for value in rollout.correlation]
             correlations.plot(rollout.times, correlation, label=row.entrant.label, **style)
-    for ax, level, meaning in ((errors, 1.0, "a field that has faded away"), (correlations, CORRELATED, "lost below")):
+    for ax, level, meaning, side in (
+        (errors, 1.0, "a field that has faded away", "left"),
+        (correlations, CORRELATED, "lost below", "right"),
+    ):
         ax.axhline(level, color=FAINT, linewidth=0.8)
-        ax.annotate(
-            meaning,
-            (0.99, level),
-            xycoords=("axes fraction", "data"),
-            ha="right",
-            va="bottom",
-            fontsize=7.5,
-            color=FAINT,
-        )
+        place = (0.01 if side == "left" else 0.99, level)
+        at = ("axes fraction", "data")
+        ax.annotate(meaning, place, xycoords=at, ha=side, va="bottom", fontsize=7.5, color=FAINT)
     errors.set_ylabel("relative L2 error")
     errors.set_ylim(0, min(2.0, 1.05 * errors.dataLim.ymax))
     correlations.set_ylabel("correlation with the truth")
