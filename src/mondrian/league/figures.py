@@ -141,13 +141,12 @@ def draw_rollouts(rows: Sequence[Row], styles: Looks) -> Figure | None:
             correlation = [value.mean for value in rollout.correlation]
             correlations.plot(rollout.times, correlation, label=row.entrant.label, **style)
     for ax, level, meaning, side in (
-        (errors, 1.0, "a field that has faded away", "left"),
-        (correlations, CORRELATED, "lost below", "right"),
+        (errors, 1.0, "a field that has faded away", "top"),  # late errors are above
+        (correlations, CORRELATED, "lost below", "bottom"),
     ):
         ax.axhline(level, color=FAINT, linewidth=0.8)
-        place = (0.01 if side == "left" else 0.99, level)
         at = ("axes fraction", "data")
-        ax.annotate(meaning, place, xycoords=at, ha=side, va="bottom", fontsize=7.5, color=FAINT)
+        ax.annotate(meaning, (0.99, level), xycoords=at, ha="right", va=side, fontsize=7.5, color=FAINT)
     errors.set_ylabel("relative L2 error")
     errors.set_ylim(0, min(2.0, 1.05 * errors.dataLim.ymax))
     correlations.set_ylabel("correlation with the truth")

@@ -1,0 +1,201 @@
+"""Writes the tables of this folder's README.md, each between its marks, from what the leagues wrote.
+
+python docs/results/tables.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mondrian.files import write_atomically
+from mondrian.league.results import Score
+from mondrian.league.settings import SAMPLES, TIME
+from mondrian.text import markdown_table
+
+PAGE = Path(__file__).with_name("README.md")
+BLOCK = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
+NOBODY = "nothing changes"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column shows of each row: a score under a budget, or something else that the league's table has.
+
+    The name of a row's entrant may depend on the column: `attention` is put into it.
+    """
+
+    title: str
+    budget: str
+    key: str
+    attention: str = ""
+
+    def number(self, part: str, name: str) -> Score | float | None:
+        """The number of an entrant of a part; None where it is not there."""
+        content = results(part)
+        if name == NOBODY:
+            mean = content["unchanged"].get(self.budget, {}).get(self.key)
+            return None if mean is None else Score(mean, None, 1)
+        wanted = (self.budget, name.format(self.attention))
+        for row in content["rows"]:
+            if (row["budget"], row["name"]) == wanted:
+                return row[self.key] if self.key in row else Score(**row["scores"][self.key])
+        return None
+
+    def text(self, part: str, name: str) -> str:
+        number = self.number(part, name)
+        if number is None:
+            return ""
+        if self.key == "samples_per_second":
+            return f"{number:.1f}"
+        return str(number) if isinstance(number, Score) else f"{number:,}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows, each a label and an entrant of a part, under columns; by the first column unless `ordered`."""
+
+    title: str
+    rows: Mapping[str, tuple[str, str]]
+    columns: Sequence[Column]
+    ordered: bool = False
+
+    def __str__(self) -> str:
+        labels = list(self.rows) if self.ordered else sorted(self.rows, key=self._place)
+        body = [[label, *(column.text(*self.rows[label]) for column in self.columns)] for label in labels]
+        return markdown_table([self.title, *(column.title for column in self.columns)], body)
+
+    def _place(self, label: str) -> tuple[bool, float]:
+        """Those that change nothing at the end."""
+        part, name = self.rows[label]
+        number = self.columns[0].number(part, name)
+        return name == NOBODY, number.mean if isinstance(number, Score) else float("inf")
+
+
+@cache
+def results(part: str) -> dict[str, Any]:
+    """What a part of a league found."""
+    return json.loads((PAGE.parent / part / "results.json").read_text())
+
+
+def everyone(part: str) -> dict[str, tuple[str, str]]:
+    """All entrants of a part by their labels."""
+    return {row["label"]: (part, row["name"]) for row in results(part)["rows"]}
+
+
+def main_part(folder: str, score: str, points: str, **more: str) -> Table:
+    """Both budgets of a main part; `more` are titles of other scores."""
+    part = f"{folder}/main"
+    settings = results(part)["settings"]
+    titles = {TIME: f"{settings['minutes']} minutes", SAMPLES: f"{settings['samples']:,} samples"}
+    columns = []
+    for budget, title in titles.items():
+        columns += [Column(title, budget, f"{score} {points}"), Column("at 128 x 128", budget, f"{score} 128x128")]
+        columns += [Column(words.replace("_", " "), budget, key) for words, key in more.items()]
+        columns += [Column("samples seen", budget, "samples")] * (budget == TIME)
+    return Table("model", everyone(part), columns)
+
+
+def operators(folder: str, score: str, points: str) -> Table:
+    """The seven operators under plain attention and in windows."""
+    part = f"{folder}/ablation"
+    settings = results(part)["settings"]
+    titles = {SAMPLES: f"{settings['samples']:,} samples", TIME: f"{settings['minutes']} minutes"}
+    rows = {
+        "integral": "{}_integral",
+        "low rank": "{}_low_rank",
+        "point attention": "{}_attention",
+        "spectral": "{}_spectral",
+        "interpolating": "{}_interpolating",
+        "mixture": "{}_mo",
+        "separable mixture": "{}_sepmo",
+        NOBODY: NOBODY,
+    }
+    columns = []
+    for budget, title in titles.items():
+        for words, attention in {"ViT": "vit", "Swin": "swin"}.items():
+            columns.append(Column(f"{words}, {title}", budget, f"{score} {points}", attention))
+            columns.append(Column("at 128 x 128", budget, f"{score} 128x128", attention))
+    columns += [
+        Column(f"{words}, samples/s", SAMPLES, "samples_per_second", attention)
+        for words, attention in {"ViT": "vit", "Swin": "swin"}.items()
+    ]
+    return Table("operator", {words: (part, name) for words, name in rows.items()}, columns)
+
+
+def guesses() -> Table:
+    """Each guess on staggered cuts, in groups."""
+    rows = {
+        "nothing": "vit_sepmo_staggered",
+        "*communication*: 16 x 16 subdomains instead of 8 x 8": "staggered_many_cells",
+        "4 x 4 subdomains": "staggered_few_cells",
+        "a relative bias in place of learned positions": "staggered_relative",
+        "each of the 4 heads begins by looking at a neighbour (`Gaze`)": "staggered_gaze",
+        "8 heads, and so": "staggered_gaze_eight_heads",
+        "8 heads alone": "staggered_eight_heads",
+        "*operator*: interpolating, 32 channels": "staggered_interpolating",
+        "blocks on 4 x 4 points a subdomain at every resolution": "staggered_cell_points",
+        "both of these": "staggered_interpolating_cell_points",
+        "kernels of 32 ridges instead of 8": "staggered_sharp",
+        "no pointwise skips in the operators": "staggered_no_skips",
+        "*size*: 96 channels instead of 48": "staggered_wide",
+        "8 blocks instead of 4": "staggered_deep",
+        "*normalisation*: statistics of each point": "staggered_point_norm",
+        "*initialisation*: branches begin at 0.1": "staggered_small_branches",
+        "*optimisation*: no bound on gradients": "staggered_unbounded",
+        "FNO, for comparison": "fno",
+    }
+    columns = (
+        Column("32 x 32", SAMPLES, "mae 32x32"),
+        Column("128 x 128", SAMPLES, "mae 128x128"),
+        Column("learning rate", SAMPLES, "learning_rate"),
+        Column("samples/s", SAMPLES, "samples_per_second"),
+    )
+    part = "allen_cahn_cpu/reasons"
+    return Table("changed", {words: (part, name) for words, name in rows.items()}, columns, ordered=True)
+
+
+def beyond() -> Table:
+    """Ours with what was found, beside the best of the main part."""
+    main, own = "allen_cahn_cpu/main", "allen_cahn_cpu/beyond"
+    rows = {
+        "Factorised FNO (main part)": (main, "ffno"),
+        "ViT-NO, separable mixture, staggered (main part)": (main, "vit_sepmo_staggered"),
+        "ViT-NO, interpolating, staggered, 4 x 4 points a subdomain": (own, "staggered_interpolating_cell_points"),
+        "ViT-NO, separable mixture, staggered, 4 x 4 points a subdomain": (own, "staggered_cell_points"),
+    }
+    columns = (
+        Column("32 x 32", SAMPLES, "mae 32x32"),
+        Column("64 x 64", SAMPLES, "mae 64x64"),
+        Column("128 x 128", SAMPLES, "mae 128x128"),
+        Column("relative L2 128 x 128", SAMPLES, "relative L2 128x128"),
+        Column("learning rate", SAMPLES, "learning_rate"),
+        Column("samples/s", SAMPLES, "samples_per_second"),
+    )
+    return Table("model", rows, columns)
+
+
+TABLES = {
+    "allen_cahn": lambda: main_part("allen_cahn_cpu", "mae", "32x32"),
+    "allen_cahn_operators": lambda: operators("allen_cahn_cpu", "mae", "32x32"),
+    "guesses": guesses,
+    "beyond": beyond,
+    "navier_stokes": lambda: main_part(
+        "navier_stokes_cpu", "relative L2", "64x64", correlated_until="correlation time 64x64"
+    ),
+    "navier_stokes_operators": lambda: operators("navier_stokes_cpu", "relative L2", "64x64"),
+}
+
+
+def rendered(page: str) -> str:
+    """The page with its tables as the leagues have them now."""
+    return BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}", page)
+
+
+if __name__ == "__main__":
+    write_atomically(PAGE, rendered(PAGE.read_text()).encode())
