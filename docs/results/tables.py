@@ -67,8 +67,17 @@ class Table:
 
     def __str__(self) -> str:
         labels = list(self.rows) if self.ordered else sorted(self.rows, key=self._place)
-        body = [[label, *(column.text(*self.rows[label]) for column in self.columns)] for label in labels]
+        body = [
+            [label + self._mark(label), *(column.text(*self.rows[label]) for column in self.columns)]
+            for label in labels
+        ]
         return markdown_table([self.title, *(column.title for column in self.columns)], body)
+
+    def _mark(self, label: str) -> str:
+        """A star where another learning rate may still take the place of what is shown."""
+        part, name = self.rows[label]
+        names = {name.format(column.attention) for column in self.columns}
+        return " \\*" if any(row["name"] in names and not row["final"] for row in results(part)["rows"]) else ""
 
     def _place(self, label: str) -> tuple[bool, float]:
         """Those that change nothing at the end."""
@@ -86,6 +95,14 @@ def results(part: str) -> dict[str, Any]:
 def everyone(part: str) -> dict[str, tuple[str, str]]:
     """All entrants of a part by their labels."""
     return {row["label"]: (part, row["name"]) for row in results(part)["rows"]}
+
+
+def those(part: str, names: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Entrants of a part under other labels; everyone who is there must be among them."""
+    found = {row["name"] for row in results(part)["rows"]}
+    if forgotten := found - set(names.values()):
+        raise ValueError(f"{', '.join(sorted(forgotten))} of {part} have results but no row")
+    return {label: (part, name) for label, name in names.items() if name in found}
 
 
 def main_part(folder: str, score: str, points: str, **more: str) -> Table:
@@ -156,19 +173,25 @@ def guesses() -> Table:
         Column("learning rate", SAMPLES, "learning_rate"),
         Column("samples/s", SAMPLES, "samples_per_second"),
     )
-    part = "allen_cahn_cpu/reasons"
-    return Table("changed", {words: (part, name) for words, name in rows.items()}, columns, ordered=True)
+    return Table("changed", those("allen_cahn_cpu/reasons", rows), columns, ordered=True)
 
 
 def beyond() -> Table:
     """Ours with what was found, beside the best of the main part."""
-    main, own = "allen_cahn_cpu/main", "allen_cahn_cpu/beyond"
+    main = "allen_cahn_cpu/main"
     rows = {
         "Factorised FNO (main part)": (main, "ffno"),
         "ViT-NO, separable mixture, staggered (main part)": (main, "vit_sepmo_staggered"),
-        "ViT-NO, interpolating, staggered, 4 x 4 points a subdomain": (own, "staggered_interpolating_cell_points"),
-        "ViT-NO, separable mixture, staggered, 4 x 4 points a subdomain": (own, "staggered_cell_points"),
     }
+    rows |= those(
+        "allen_cahn_cpu/beyond",
+        {
+            "interpolating, 4 x 4 points a subdomain, heads that look at neighbours": "staggered_gaze_interpolating",
+            "interpolating, 4 x 4 points a subdomain": "staggered_interpolating_cell_points",
+            "separable mixture, heads that look at neighbours": "staggered_gaze_eight_heads",
+            "separable mixture, 4 x 4 points a subdomain": "staggered_cell_points",
+        },
+    )
     columns = (
         Column("32 x 32", SAMPLES, "mae 32x32"),
         Column("64 x 64", SAMPLES, "mae 64x64"),

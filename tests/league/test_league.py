@@ -14,6 +14,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -23,6 +24,7 @@ from mondrian.league.outcome import Outcome
 from mondrian.league.plan import Plan
 from mondrian.league.runner import LOCK, Bar, Running, run
 from mondrian.league.settings import read
+from mondrian.league.tables import markdown
 from mondrian.run import Run
 
 WORDS = ["allen_cahn", "scale=smoke", "parts.main=[fno,vit_sepmo_staggered]", "rates=[2e-3]", "best=1", "jobs=2"]
@@ -51,8 +53,9 @@ def test_every_training_ended_once(folder: Path) -> None:
         outcome = Outcome.load(file.parent)
         assert outcome is not None
         assert outcome.done
-        steps = Run.open(file.parent).history()["step"]
-        assert (steps[1:] >= steps[:-1]).all()  # no step is there twice, from two processes
+        history = Run.open(file.parent).history()
+        steps = history["step"][np.isfinite(history["valid_loss"])]
+        assert (steps[1:] > steps[:-1]).all()  # no step is there twice, from two processes
 
 
 def test_the_table_has_both_budgets_and_the_seeds(folder: Path) -> None:
@@ -116,8 +119,30 @@ def test_what_diverged_is_said_and_what_is_missing_too(folder: Path, tmp_path: P
     text = (part / "results.md").read_text()
     assert "- FNO, samples, learning rate 0.002, seed 0: the loss is nan at step 3" in text
     assert "Not there yet: vit_sepmo_staggered." in text
+    assert "other samples" not in text
     results = json.loads((part / "results.json").read_text())
     assert [(lost["name"], lost["budget"]) for lost in results["diverged"]] == [("fno", "samples")]
+
+
+def test_trainings_by_the_speeds_of_another_day_are_named(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "league")
+    file = tmp_path / "league" / "speeds.json"
+    speeds = json.loads(file.read_text())
+    file.write_text(json.dumps(speeds | {"fno": 2 * speeds["fno"]}))
+    assert main(["league", *WORDS, f"folder={tmp_path / 'league'}", "jobs=0"]) == 0
+    results = json.loads((folder / "main" / "results.json").read_text())
+    (seen,) = (row["samples"] for row in results["rows"] if (row["name"], row["budget"]) == ("fno", "time"))
+    by_samples, by_time = (tmp_path / "league" / "main" / "results.md").read_text().split("## The same time")
+    assert f"With other samples than the speeds of today give: fno {seen:,} instead of " in by_time
+    assert "other samples" not in by_samples
+
+
+def test_an_entrant_with_a_learning_rate_to_come_is_not_there_yet(tmp_path: Path) -> None:
+    league = read(["allen_cahn", f"folder={tmp_path}", "parts.main=[fno,ffno]", "rates=[1e-3,2e-3]", "minutes=null"])
+    plan = Plan(league, {"fno": 50.0, "ffno": 50.0})
+    first, _ = plan.finalists(league.entrants[0])
+    Outcome(message="the loss is nan").save(first.folder)
+    assert "Not there yet: fno, ffno." in markdown(plan, {}, [])
 
 
 def test_outcomes_and_evaluations_are_enough_to_show_a_league_elsewhere(folder: Path, tmp_path: Path) -> None:
@@ -198,10 +223,15 @@ def test_on_a_terminal_the_progress_shows_who_is_how_far(tmp_path: Path, monkeyp
     assert "fno 0%" in screen.getvalue()
 
 
-def test_what_is_done_is_not_done_again(folder: Path) -> None:
+def test_what_is_done_is_not_done_again_and_needs_no_data(folder: Path) -> None:
     files = [*folder.glob("main/*/*/outcome.json"), folder / "speeds.json"]
     before = {file: file.stat().st_mtime_ns for file in files}
-    assert main(["league", *WORDS, f"folder={folder}"]) == 0
+    (folder / "data").rename(folder / "elsewhere")
+    try:
+        assert main(["league", *WORDS, f"folder={folder}"]) == 0
+        assert not (folder / "data").exists()
+    finally:
+        (folder / "elsewhere").rename(folder / "data")
     assert {file: file.stat().st_mtime_ns for file in files} == before
 
 
@@ -239,6 +269,17 @@ def test_an_interrupt_that_reaches_the_league_alone_ends_its_trainings_too(tmp_p
     assert list(run.glob("checkpoints/*"))  # its state is kept
     with open(run / LOCK, "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody is at it
+
+
+@pytest.mark.parametrize(("code", "message"), [(-9, "was killed by SIGKILL"), (130, "was stopped; the next call goes")])
+def test_a_training_that_somebody_ends_is_named_and_stops_nobody_else(tmp_path: Path, code: int, message: str) -> None:
+    league = read([*WORDS, f"folder={tmp_path}", "jobs=1", "entrants=[fno]", "minutes=null"])
+    (job,) = Plan(league, {"fno": 50.0}).known_jobs()
+    ended = subprocess.Popen([sys.executable, "-c", "pass"])
+    ended.wait()
+    ended.returncode = code
+    with pytest.raises(ValueError, match=f"samples_lr0.002_seed0 of fno {message}.*log.txt"):
+        Running(job, ended, os.open(os.devnull, os.O_RDONLY)).end()
 
 
 def test_a_training_that_fails_is_named_with_its_log(tmp_path: Path) -> None:

@@ -205,6 +205,22 @@ def test_what_is_left_is_the_time_of_all_that_has_not_ended(plan: Plan) -> None:
     assert plan.seconds_left() == pytest.approx(tuning - 2 * 160 / 80 + both + 120)
 
 
+def test_on_many_cores_it_takes_what_the_trainings_of_one_wait_for_each_other(plan: Plan) -> None:
+    assert plan.longest() == pytest.approx((160 + 1600) / 20 + 120)
+    for entrant in plan.league.entrants:
+        for job in plan.tuning(entrant):
+            end(job, job.rate)
+    assert plan.longest() == pytest.approx(1600 / 20 + 120)
+    assert not plan.ended
+    for entrant in plan.league.entrants:
+        for job in plan.trainings(entrant).values():
+            end(job, 0.1)
+    assert (plan.longest(), plan.ended) == (pytest.approx(120, rel=0.1), False)  # a second seed
+    for job in plan.more_seeds():
+        end(job, 0.1)
+    assert (plan.longest(), plan.ended) == (0, True)
+
+
 def test_words_say_everything_that_a_training_needs(plan: Plan) -> None:
     job = plan.tuning(plan.league.entrants[2])[1]
     words = plan.words(job)
@@ -237,8 +253,16 @@ def test_words_say_everything_that_a_training_needs(plan: Plan) -> None:
         (["allen_cahn", "parts.main=[a]", "+variants.a={base: fno}"], "variants.a=.*; needed base, label and words"),
         (
             ["allen_cahn", "parts.main=[a]", "+variants.a={base: fno, label: a, words: [model]}"],
-            r"variants.a.words=\['model'\] must be a list of settings such as seed=1",
+            r"variants.a.words=\['model'\] must be a list of settings such as optimizer.clip=1",
         ),
+        (
+            ["allen_cahn", "parts.main=[a]", "+variants.a={base: fno, label: a, words: ['optimizer.lr=0.5']}"],
+            "optimizer.lr=0.5 of a is what the league decides",
+        ),
+        (["allen_cahn", "words=['+seed=7']"], r"\+seed=7 of vit_sepmo is what the league decides"),
+        (["allen_cahn", "words=['optimizer.warmup=7']"], "optimizer.warmup=7 of .* is what the league decides"),
+        (["allen_cahn", "simulations.train=many"], "simulations.train=many must be a whole number"),
+        (["allen_cahn", "native=maybe"], "native=maybe must be true or false"),
     ],
 )
 def test_what_is_wrong_is_named(words: list[str], message: str) -> None:
@@ -265,9 +289,37 @@ def test_every_guess_is_its_base_with_other_settings_and_can_be_built() -> None:
     assert len({entrant.label for entrant in league.entrants}) == len(league.entrants) > 15
 
 
+def test_the_warmup_of_an_entrant_counts_where_the_league_has_none() -> None:
+    league = read(["allen_cahn", "warmup=null", "words=['optimizer.warmup=7']"])
+    assert configure(league.words(league.entrants[0])).optimizer.warmup == 7
+
+
+def begin(folder: Path, *words: str) -> None:
+    """The first training of a league."""
+    league = read(["allen_cahn", f"folder={folder}", *words])
+    agree(league)
+    end(next(Plan(league, dict.fromkeys((e.name for e in league.everyone), 50.0)).known_jobs()), 0.1)
+
+
+def test_a_folder_in_which_nothing_has_begun_takes_corrected_settings(tmp_path: Path) -> None:
+    variant = "+variants.a={base: fno, label: a, words: ['model.hidden_chanels=64']}"
+    agree(read(["allen_cahn", f"folder={tmp_path}", "parts.main=[a]", variant]))
+    begin(tmp_path, "parts.main=[a]", variant.replace("chanels", "channels"))
+    with pytest.raises(ValueError, match=r"a: .*chanels=64'\] where there was .*channels=64'\]"):
+        agree(read(["allen_cahn", f"folder={tmp_path}", "parts.main=[a]", variant]))
+
+
+@pytest.mark.parametrize("word", ["threads=2", "batch_size=4", "simulations.train=100", "native=false"])
+def test_all_parts_of_a_folder_share_data_threads_and_batches(tmp_path: Path, word: str) -> None:
+    begin(tmp_path, "parts.main=[fno]")
+    agree(read(["allen_cahn", f"folder={tmp_path}", "part=beyond"]))
+    with pytest.raises(ValueError, match=f"{word.partition('=')[0].partition('.')[0]}: .* where there was"):
+        agree(read(["allen_cahn", f"folder={tmp_path}", "part=beyond", word]))
+
+
 def test_a_folder_keeps_its_settings_but_takes_more_entrants_and_seeds(tmp_path: Path) -> None:
     words = ["allen_cahn", f"folder={tmp_path}", "parts.main=[fno,ffno]"]
-    agree(read(words))
+    begin(tmp_path, "parts.main=[fno,ffno]")
     agree(read([*words, "seeds=5", "best=2", "jobs=1", "entrants=[fno]"]))
     agree(read(["allen_cahn", f"folder={tmp_path}", "parts.main=[vit_mo]"]))
     for changed, message in {
@@ -280,13 +332,13 @@ def test_a_folder_keeps_its_settings_but_takes_more_entrants_and_seeds(tmp_path:
     }.items():
         with pytest.raises(ValueError, match=message):
             agree(read([*words, changed]))
-    with pytest.raises(ValueError, match=r"vit_mo: \['seed=1'\] where there was \[\]"):
-        agree(read(["allen_cahn", f"folder={tmp_path}", "parts.main=[vit_mo]", "words=['seed=1']"]))
+    with pytest.raises(ValueError, match=r"vit_mo: \['optimizer.clip=1'\] where there was \[\]"):
+        agree(read(["allen_cahn", f"folder={tmp_path}", "parts.main=[vit_mo]", "words=['optimizer.clip=1']"]))
 
 
 def test_an_entrant_is_the_same_in_all_parts_of_a_folder(tmp_path: Path) -> None:
     words = ["allen_cahn", f"folder={tmp_path}"]
-    agree(read([*words, "parts.main=[vit_mo]"]))
+    begin(tmp_path, "parts.main=[vit_mo]")
     agree(read([*words, "part=ablation"]))  # other budgets, the same models
     with pytest.raises(ValueError, match=r"vit_mo: .*channels=8'\] where there was .*channels=32', .* in "):
         agree(read([*words, "part=reasons", "parts.reasons=[vit_mo]", "widths.vit_mo=['model.hidden_channels=8']"]))

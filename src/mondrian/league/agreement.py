@@ -1,36 +1,46 @@
-"""A folder holds one league: every call that works on it, or shows it, has the settings of the first."""
+"""A folder holds one league: every call that works on it, or shows it, has the settings of the first that trained."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from mondrian.files import write_json
+from mondrian.league.outcome import FILE as OUTCOME
+from mondrian.league.plan import TASK
 from mondrian.league.settings import League
 
 FILE = "league.json"
 COMMON, ENTRANTS = "common", "entrants"  # what is in it
+SHARED = ("simulations", "native", "batch_size", "threads")  # by all parts, with the data and the speeds
 
 
 def agree(league: League) -> None:
     """Write down the settings of a part, or refuse others than are there; the number of seeds may grow.
 
-    An entrant is the same model in all parts, which share its speed.
+    An entrant is the same model in all parts, which share its speed. A part in which nothing has begun takes others.
     """
     own = league.runs / FILE
     wanted = _settings(league)
-    stored = {file: json.loads(file.read_text()) for file in sorted(league.folder.glob(f"*/{FILE}"))}
+    files = (file for file in sorted(league.folder.glob(f"*/{FILE}")) if _begun(file.parent))
+    stored = {file: json.loads(file.read_text()) for file in files}
     for file, former in stored.items():
         for group, settings in wanted.items():
             for key, value in settings.items():
                 known = former[group].get(key, value)
-                if known != value and (file == own or group == ENTRANTS):
+                if known != value and (file == own or group == ENTRANTS or key in SHARED):
                     difference = _difference(known, value)
                     raise ValueError(f"{key}: {difference} in {file}; needed the same settings, or another folder=...")
     former = stored.get(own, {COMMON: {}, ENTRANTS: {}})
     write_json(own, former | {group: former[group] | wanted[group] for group in wanted})
+
+
+def _begun(part: Path) -> bool:
+    """Whether a training of a part has been started, or carried here."""
+    return any(next(part.glob(f"*/*/{name}"), None) for name in (TASK, OUTCOME))
 
 
 def _settings(league: League) -> dict[str, dict[str, Any]]:

@@ -53,7 +53,7 @@ class Entrant:
                 raise ValueError(f"variants.{name}={variant}; needed base, label and words")
             own = variant["words"]
             if not isinstance(own, Sequence) or not all(isinstance(word, str) and "=" in word for word in own):
-                raise ValueError(f"variants.{name}.words={own} must be a list of settings such as seed=1")
+                raise ValueError(f"variants.{name}.words={own} must be a list of settings such as optimizer.clip=1")
             base = cls.named(problem, str(variant["base"]))
             return cls(name, str(variant["label"]), base.ours, base.name, tuple(own))
         recipe = name.removesuffix(STAGGERED)

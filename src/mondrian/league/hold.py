@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from mondrian.league.speeds import known_speeds, speeds
 from mondrian.process import give_back_memory
 from mondrian.training.settings import configure, splits_of
 
+LOCK = "data.lock"
+
 
 def hold(league: League, *, progress: bool = False) -> list[Path]:
     """Train what is missing, and write tables and figures of all that is there; returns the files."""
@@ -32,7 +35,12 @@ def hold(league: League, *, progress: bool = False) -> list[Path]:
         return publish(planned)
     if progress:
         print(f"{league.part} league of {league.problem}, {len(league.entrants)} entrants, in {league.folder}")
-    make_data(league, progress=progress)
+    planned = Plan(league, known_speeds(league))
+    if planned.ended:
+        return publish(planned)
+    with open(league.folder / LOCK, "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another league in the folder simulates, or waits for this one
+        make_data(league, progress=progress)
     planned = Plan(league, speeds(league, progress=progress))
     give_back_memory()  # gigabytes, which the trainings, in processes of their own, may need
     if progress:
@@ -75,7 +83,7 @@ def announcement(planned: Plan) -> str:
             f", by {budgets.tuning_samples:,} samples with each; the best {budgets.finalists} then have all samples"
         )
     lines.append(f"  learning rates:   {rates}{trials}")
-    minutes = planned.seconds_left() / 60 / league.at_once
+    minutes = max(planned.seconds_left() / league.at_once, planned.longest()) / 60
     took = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.0f} minutes"
     lines.append(
         f"  {league.at_once} at a time: about {took} of training, and a third to a half more to validate and evaluate"

@@ -171,6 +171,12 @@ class Plan:
                 yield job
         yield from (job for job in self.more_seeds() if job.entrant in self.league.entrants)
 
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to train."""
+        measured = all(entrant.name in self.speeds for entrant in self.league.everyone)
+        return measured and all(job.outcome is not None for job in self.known_jobs())
+
     def more_seeds(self) -> list[Job]:
         """The trainings of the best with other seeds."""
         best = self.best()
@@ -193,17 +199,8 @@ class Plan:
 
     def seconds_left(self) -> float:
         """How long the trainings take that have not ended, one after the other; of seeds that are not known a guess."""
-        left, budgets = 0.0, self.league.budgets
-        for entrant in self.league.entrants:
-            speed = self.speeds[entrant.name]
-            open_trials = sum(job.outcome is None for job in self.tuning(entrant))
-            left += open_trials * budgets.tuning_samples / speed
-            finalists = self.finalists(entrant)
-            open_finalists = sum(job.outcome is None for job in finalists) if finalists else self.most_finalists
-            left += open_finalists * budgets.samples / speed
-            steps, job = self.budgets(entrant).get(TIME, 0), self.trainings(entrant).get(TIME)
-            if job is None or job.outcome is None:
-                left += steps * self.league.batch_size / speed
+        budgets = self.league.budgets
+        left = sum(count * seconds for entrant in self.league.entrants for count, seconds in self._open(entrant))
         if jobs := self.more_seeds():
             mine = (job for job in jobs if job.entrant in self.league.entrants)
             return left + sum(self.seconds(job) for job in mine if job.outcome is None)
@@ -212,6 +209,23 @@ class Plan:
             mean = self.league.batch_size * sum(each) / len(each)
             left += mean * (budgets.seeds - 1) * min(budgets.best, len(each))
         return left
+
+    def longest(self) -> float:
+        """How long the league takes on any number of free cores: trainings of an entrant wait for each other."""
+        chains = [sum(seconds for count, seconds in self._open(entrant) if count) for entrant in self.league.entrants]
+        seeds = [self.seconds(job) for job in self.more_seeds() if job.outcome is None]
+        return max(chains) + max(seeds, default=0.0)
+
+    def _open(self, entrant: Entrant) -> Iterator[tuple[int, float]]:
+        """Trials, finalists and a training for the second budget that have not ended, and the seconds of each."""
+        budgets, speed = self.league.budgets, self.speeds[entrant.name]
+        yield sum(job.outcome is None for job in self.tuning(entrant)), budgets.tuning_samples / speed
+        finalists = self.finalists(entrant)
+        waiting = sum(job.outcome is None for job in finalists) if finalists else self.most_finalists
+        yield waiting, budgets.samples / speed
+        if TIME in (steps := self.budgets(entrant)):
+            last = self.trainings(entrant).get(TIME)
+            yield int(last is None or last.outcome is None), steps[TIME] * self.league.batch_size / speed
 
     def task(self, job: Job) -> dict[str, Any]:
         """What the process of a training is told."""

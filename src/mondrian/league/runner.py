@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -42,12 +43,9 @@ class Running:
         """Let go of what has ended; a failure is an error that names the log."""
         os.close(self.lock)
         code = self.process.returncode
-        if code == 130:
-            raise KeyboardInterrupt
         if code != 0 or self.job.outcome is None:
             log = self.job.folder / LOG
-            last = log.read_text(errors="replace").strip().splitlines()[-1:]
-            raise ValueError(f"{self.job.folder.name} of {self.job.entrant.name} failed: {''.join(last)} (see {log})")
+            raise ValueError(f"{self.job.folder.name} of {self.job.entrant.name} {_why(code, log)} (see {log})")
 
 
 def run(plan: Plan, *, progress: bool = False) -> None:
@@ -128,6 +126,16 @@ def _process(plan: Plan, job: Job, lock: int) -> subprocess.Popen[bytes]:
             env=os.environ | threads,
             pass_fds=(lock,),
         )
+
+
+def _why(code: int, log: Path) -> str:
+    """In words: stopped alone, killed from outside, as by a system without memory, or failed by itself."""
+    if code == 130:
+        return "was stopped; the next call goes on with it"
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    last = log.read_text(errors="replace").strip().splitlines()[-1:]
+    return f"failed: {''.join(last)}"
 
 
 class Bar:

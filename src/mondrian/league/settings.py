@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.configuration import composed, number, quoted, scaled, taken, whole, words_of
+from mondrian.configuration import composed, counts, flag, number, quoted, scaled, taken, whole, words_of
 from mondrian.league.entrants import Entrant
 from mondrian.process import cores
 
@@ -18,6 +18,8 @@ TITLES = {"allen_cahn": "Allen-Cahn", "navier_stokes": "Navier-Stokes"}
 PROBLEMS = tuple(TITLES)
 TUNING, SAMPLES, TIME = "tuning", "samples", "time"
 PRACTICAL = ("entrants", "folder", "jobs")  # settings that change no result
+# What a training is told by the league, whatever its entrant says.
+TOLD = ("run", "resume", "seed", "max_steps", "optimizer.lr", "validate_every", "checkpoint_every", "data.path")
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class League:
     @property
     def native_data(self) -> Path | None:
         """Test solutions that were computed at each resolution, where the league looks at those too."""
-        return self.folder / "native" if self.config.native else None
+        return self.folder / "native" if flag(self.config, "native") else None
 
     @property
     def runs(self) -> Path:
@@ -112,9 +114,13 @@ class League:
 
     def words(self, entrant: Entrant) -> list[str]:
         """The settings of an entrant that do not depend on budget, learning rate and seed."""
-        width = words_of(self.config, f"widths.{entrant.model}") if entrant.model in self.config.widths else ()
         common = [f"scale={self.scale}", f"data.path={quoted(self.data)}", f"batch_size={self.batch_size}"]
-        return [*entrant.words(self.problem), *common, *words_of(self.config, "words"), *width, *entrant.own]
+        return [*entrant.words(self.problem), *common, *self.special_words(entrant)]
+
+    def special_words(self, entrant: Entrant) -> list[str]:
+        """Those of its settings that do not come with its recipe."""
+        width = words_of(self.config, f"widths.{entrant.model}") if entrant.model in self.config.widths else ()
+        return [*words_of(self.config, "words"), *width, *entrant.own]
 
     def steps(self, samples: int | float) -> int:
         """Steps of the optimiser in which so many samples are seen."""
@@ -165,8 +171,13 @@ def _check(league: League) -> None:
         whole(league.config, key)
     if league.config.jobs is not None:
         whole(league.config, "jobs", least=0)
+    counts(league.config, "simulations")
+    flag(league.config, "native")
+    told = (*TOLD, *([] if league.warmup is None else ["optimizer.warmup"]))
     for entrant in league.everyone:
-        league.words(entrant)
+        for word in league.special_words(entrant):
+            if word.partition("=")[0].lstrip("+") in told:
+                raise ValueError(f"{word} of {entrant.name} is what the league decides, by its own settings")
 
 
 def _budgets(config: DictConfig) -> Budgets:

@@ -34,13 +34,14 @@ def markdown(plan: Plan, rows: Rows, figures: Sequence[str]) -> str:
         if budget in rows:
             parts.append(f"{_table(plan, rows[budget])}\n")
         names = {row.entrant.name for row in rows.get(budget, ())}
-        names |= {job.entrant.name for job in failed if job.budget == budget}
-        waiting = [entrant.name for entrant in league.everyone if entrant.name not in names]
+        waiting = [name for name in _without(plan, budget) if name not in names]
         if waiting:
             seeds = " More seeds of the best follow when they are." if budgets.seeds > 1 and budget == TIME else ""
             parts.append(f"Not there yet: {', '.join(waiting)}.{seeds}\n")
         if early := [row.entrant.name for row in rows.get(budget, ()) if not row.final]:
             parts.append(f"With the best learning rate so far, others are still to be tried: {', '.join(early)}.\n")
+        if off := [text for row in rows.get(budget, ()) for text in _off_budget(plan, row)]:
+            parts.append(f"With other samples than the speeds of today give: {'; '.join(off)}.\n")
     if failed:
         parts.append("Diverged:\n")
         parts += [
@@ -53,6 +54,23 @@ def markdown(plan: Plan, rows: Rows, figures: Sequence[str]) -> str:
         parts.append(f"More seeds are to come of {', '.join(to_come)}.\n")
     parts += [f"![{name}]({name}.png)\n" for name in figures]
     return "\n".join(parts)
+
+
+def _without(plan: Plan, budget: str) -> list[str]:
+    """Whose training for a budget has not ended, or cannot be named yet."""
+    jobs = {e.name: plan.trainings(e).get(budget) for e in plan.league.everyone if e.name in plan.speeds}
+    ended = {name for name, job in jobs.items() if job is not None and job.outcome is not None}
+    return [entrant.name for entrant in plan.league.everyone if entrant.name not in ended]
+
+
+def _off_budget(plan: Plan, row: Row) -> list[str]:
+    """Trainings, by the speeds of another day, that saw a hundredth more or less than their budget has."""
+    found = []
+    for job, outcome in zip(row.jobs, row.outcomes, strict=True):
+        seen, wanted = int(outcome.samples[-1]), job.steps * plan.league.batch_size
+        if abs(seen - wanted) > 0.01 * wanted:
+            found.append(f"{row.entrant.name} {seen:,} instead of {wanted:,} (seed {job.seed})")
+    return found
 
 
 def _conditions(plan: Plan) -> str:

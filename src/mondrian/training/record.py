@@ -48,8 +48,8 @@ def versions() -> dict[str, str]:
 
 
 def _digest(folder: Path) -> str:
-    """A short name for the content of all Python files."""
-    files = sorted(path for path in folder.rglob("*.py"))
+    """A short name for the content of all Python files and recipes."""
+    files = sorted(path for ending in ("py", "yaml") for path in folder.rglob(f"*.{ending}"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
