@@ -11,7 +11,9 @@ import torch
 
 from mondrian import Grid
 from mondrian.data import ArrayFile, Axis, Splits, Window
+from mondrian.data.restriction import block_average
 from mondrian.evaluation import evaluate
+from mondrian.evaluation.reference import carried
 from mondrian.surrogate import Scale, SurrogateSpec
 from tests.evaluation.cases import Moved, array_splits, generated, surrogate, travelling
 
@@ -94,15 +96,45 @@ def test_the_training_mean_leaves_out_what_was_not_trained_on(tmp_path: Path) ->
 def test_several_resolutions_with_the_training_mean_carried_to_each(tmp_path: Path) -> None:
     train = {(4,): np.broadcast_to(np.array([0.0, 1.0, 2.0, 3.0]), (2, 2, 4))}
     test = {(n,): np.zeros((3, 2, n)) for n in (8, 4, 2, 6)}
-    splits = generated(tmp_path, {"train": train, "test": test}, np.array([0.0, 1.0]))
+    splits = generated(tmp_path, {"train": train, "test": test}, np.array([0.0, 1.0]), phases=True)  # between walls
     results = evaluate(surrogate(offset=1.0), splits)
     assert [entry.points for entry in results.one_step] == [(2,), (4,), (6,), (8,)]
     assert [entry.model["mae"].mean for entry in results.one_step] == [1.0] * 4
-    # Averaged to (0.5, 2.5), as it is, its mean 1.5, each point twice.
-    assert [entry.training_mean["maximum"].mean for entry in results.one_step] == pytest.approx([2.5, 3.0, 1.5, 3.0])
-    assert [entry.training_mean["mae"].mean for entry in results.one_step] == pytest.approx([1.5] * 4)
+    # Averaged to (0.5, 2.5), as it is, and the same line through the centres of 6 and of 8 cells.
+    ends = [entry.training_mean["maximum"].mean for entry in results.one_step]
+    assert ends == pytest.approx([2.5, 3.0, 4 * 5.5 / 6 - 0.5, 4 * 7.5 / 8 - 0.5])
+    line = [np.abs(4 * (np.arange(n) + 0.5) / n - 0.5).mean() for n in (2, 4, 6, 8)]
+    assert [entry.training_mean["mae"].mean for entry in results.one_step] == pytest.approx(line)
     assert math.isnan(results.one_step[0].model["relative_l2"].mean)  # relative to nothing
     assert results.one_step[0].model["relative_l2"].count == 0
+
+
+@pytest.mark.parametrize(
+    "settings, target",
+    [
+        ({}, {"points": (24,)}),  # neither divides the other
+        ({"periodic": (True,)}, {"points": (24,)}),
+        ({"periodic": (True,)}, {"points": (32,)}),
+        ({}, {"points": (25,), "ends": (2,)}),
+        ({"points": (17,), "ends": (2,)}, {"points": (24,), "ends": (0,)}),
+        ({}, {"points": (24,), "extent": (2.000001,)}),  # as another file rounds it
+    ],
+    ids=["walls", "ring", "finer ring", "to vertices", "from vertices", "rounded box"],
+)
+def test_a_smooth_field_is_carried_to_any_grid(settings: dict, target: dict) -> None:
+    source = Grid(**{"extent": (2.0,), "points": (16,), **settings})
+    there = replace(source, **target)
+    wave, wanted = (torch.sin(math.pi * grid.axis(0, dtype=torch.float64))[None] for grid in (source, there))
+    assert (carried(wave, source, there) - wanted).abs().max() < 0.006  # fourth order; at the ends from one side
+
+
+@pytest.mark.parametrize("periodic", [True, False])
+def test_a_field_is_carried_to_larger_cells_by_block_averages(periodic: bool) -> None:
+    grid = Grid(extent=(2.0, 1.0), points=(12, 8), periodic=(periodic,) * 2)
+    field = torch.randn(3, 12, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for points in ((6, 4), (4, 8), (1, 2)):
+        torch.testing.assert_close(carried(field, grid, grid.with_points(points)), block_average(field, points))
+    assert carried(field, grid, grid).equal(field)
 
 
 def test_bands_are_those_of_the_training_grid_and_one_for_what_only_finer_grids_carry(tmp_path: Path) -> None:
@@ -155,6 +187,30 @@ def test_channels_are_averaged_and_each_is_relative_to_itself(tmp_path: Path) ->
     assert entry.model["mae"].mean == pytest.approx(99 / 2)
     assert entry.model["relative_l2"].mean == pytest.approx(99 / 2)
     assert entry.persistence["mae"].mean == 0
+
+
+def test_each_of_several_fields_has_errors_of_its_own(tmp_path: Path) -> None:
+    u = np.empty((10, 3, 2, 4))
+    u[:, :, 0] = np.array([1.0, 2.0, 4.0])[:, None]
+    u[:, :, 1] = 100.0
+    window = Window(input=("u",), target=("u",), steps_out=2)
+    model = surrogate(("u_0[0]", "u_1[0]"), ("u_0[1]", "u_1[1]", "u_0[2]", "u_1[2]"), source=0)  # answers 1
+    (entry,) = evaluate(model, array_splits(tmp_path, u, window, channels=True)).one_step
+    first, other = entry.by_field["u_0"], entry.by_field["u_1"]
+    assert list(entry.by_field) == ["u_0", "u_1"]  # frames of a field together
+    assert first.model["mae"].mean == first.persistence["mae"].mean == pytest.approx((1 + 3) / 2)
+    assert first.model["relative_l2"].mean == pytest.approx((1 / 2 + 3 / 4) / 2)
+    assert other.model["mae"].mean == pytest.approx(99)
+    assert other.model["relative_l2"].mean == pytest.approx(0.99)
+    assert other.persistence["mae"].mean == other.training_mean["mae"].mean == 0
+    assert entry.model["mae"].mean == pytest.approx((2 + 99) / 2)
+    assert first.model["mae"].count == 2
+
+
+def test_frames_of_one_field_are_not_told_apart(tmp_path: Path) -> None:
+    splits = array_splits(tmp_path, travelling(10, 3, (8,)), Window(input=("u",), target=("u",), steps_out=2))
+    (entry,) = evaluate(surrogate(out_names=("u[1]", "u[2]"), shift=1), splits).one_step
+    assert entry.by_field is None
 
 
 def test_a_prediction_that_is_not_finite_has_infinite_error(tmp_path: Path) -> None:

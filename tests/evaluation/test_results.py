@@ -56,7 +56,9 @@ def test_the_json_is_the_agreed_one(splits: Splits, tmp_path: Path) -> None:
         "skipped": [],
     }
     one, rollout = content["one_step"][0], content["rollout"][0]
-    assert set(one) == {"points", "samples", "model", "persistence", "training_mean", "spectrum", "bands", "part"}
+    sides = {"model", "persistence", "training_mean"}
+    assert set(one) == {"points", "samples", *sides, "spectrum", "bands", "part", "by_field"}
+    assert one["by_field"] is None  # there is one field
     assert set(one["model"]) == set(one["persistence"]) == {"mae", "mse", "relative_l2", "maximum"}
     assert set(one["model"]["mae"]) == {"mean", "low", "high", "count"}
     assert set(one["spectrum"]) == {"wavenumber", "truth", "prediction", "error"}
@@ -133,6 +135,31 @@ def test_the_table_compares_with_the_references(tmp_path: Path) -> None:
     assert " ".join(rows[1].split()) == "mean square error 1 1 to 1 4 4.00 0 0.00"
     ends = {len(row) for row in (head, *rows)}
     assert len(ends) == 1
+
+
+def test_each_of_several_fields_stands_in_all_files_and_in_the_table(tmp_path: Path) -> None:
+    u = np.ones((10, 2, 2, 4)) * np.array([1.0, 100.0])[:, None]
+    splits = array_splits(tmp_path, u, channels=True)
+    names = ("u_0[0]", "u_1[0]"), ("u_0[1]", "u_1[1]")
+    results = evaluate(surrogate(*names), splits)  # answers channel 1 twice
+    results.save(tmp_path)
+    assert Evaluation.load(tmp_path) == results
+    (entry,) = strictly((tmp_path / "metrics.json").read_text())["one_step"]
+    assert set(entry["by_field"]) == {"u_0", "u_1"}
+    assert set(entry["by_field"]["u_0"]) == {"model", "persistence", "training_mean"}
+    assert set(entry["by_field"]["u_0"]["model"]) == {"mae", "relative_l2"}
+    with open(tmp_path / "metrics.csv", newline="") as file:
+        found = {(row["kind"], row["metric"]): float(row["mean"]) for row in csv.DictReader(file)}
+    assert found["one_step", "mae"] == 49.5
+    assert found["one_step", "mae[u_0]"] == found["one_step", "relative_l2[u_0]"] == 99
+    assert found["one_step", "mae[u_1]"] == found["persistence", "mae[u_0]"] == 0
+    rows = [" ".join(row.split()) for row in results.table().splitlines()[3:]]
+    assert rows[:4] == [
+        "4 mean absolute error 49.5 49.5 to 49.5 0 0.00 0 0.00",
+        "u_0 99 99 to 99 0 0.00 0 0.00",
+        "u_1 0 0 to 0 0 - 0 -",
+        "mean square error 4900 4900 to 4900 0 0.00 0 0.00",
+    ]
 
 
 def test_pictures_show_the_same_simulations_at_every_resolution(splits: Splits, tmp_path: Path) -> None:
@@ -307,7 +334,7 @@ def test_results_without_what_was_added_later_and_with_null_for_a_number_are_rea
     file = tmp_path / "metrics.json"
     content = json.loads(file.read_text())
     for entry in content["one_step"]:
-        del entry["part"]
+        del entry["part"], entry["by_field"]
     file.write_text(json.dumps(content))
     assert Evaluation.load(tmp_path) == results
     content["rollout"][0]["correlation_time"] = None

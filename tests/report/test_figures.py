@@ -242,6 +242,23 @@ def test_rollouts_that_leave_all_bounds_are_drawn_as_far_as_they_are_finite(
     Picture.of(figure, name="picture", label="label", caption="caption")
 
 
+@pytest.mark.parametrize(
+    ("errors", "top"),
+    [
+        ([0.1, 0.3, 1e20, 1e30], 2.0),  # one that blows up leaves the others to be seen
+        ([0.1, 0.3, 0.9, 1.5], 1.05 * 1.5),
+        ([3.0, 4.0, 5.0, 1e9], 6.0),  # all beyond: the least of them is seen
+        ([3.0, 4.0, 4.5, 5.0], 1.05 * 5.0),
+    ],
+)
+def test_the_axis_of_rollouts_ends_where_the_truth_is_lost(errors: list[float], top: float, tmp_path: Path) -> None:
+    rollout = read(tmp_path)[0].rollout[0]
+    curve = tuple(Summary(value, value, value, count=4) for value in errors)
+    figure = draw_rollouts({"a": replace(rollout, relative_l2=curve)})
+    assert figure.axes[0].get_ylim() == pytest.approx((0.0, top))
+    Picture.of(figure, name="picture", label="label", caption="caption")
+
+
 def test_strips_are_rows_of_truth_prediction_and_error(tmp_path: Path) -> None:
     _, fields = read(tmp_path)
     frames = fields.rollout[8, 8]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,8 @@ import pytest
 from mondrian.evaluation import Evaluation
 from mondrian.report import write_report
 from mondrian.report.arrays import Fields
-from mondrian.report.summary import learnt, settings, summary
+from mondrian.report.assets import SCRIPT
+from mondrian.report.summary import learnt, number, settings, summary
 from mondrian.report.tables import Column, comparison_table
 from mondrian.run import Run
 from mondrian.statistics import Summary
@@ -140,6 +144,91 @@ def test_equal_files_give_an_equal_report(one: tuple[Path, list[Path]]) -> None:
     before = [path.read_bytes() for path in written]
     assert [path.read_bytes() for path in write_report([Run.open(file.parent)], file)] == before
     assert not list(file.parent.rglob("*.partial"))
+
+
+def test_each_of_several_fields_has_a_row(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    file = run.evaluation / "metrics.json"
+    content = json.loads(file.read_text())
+    assert "points, field" not in write_report([run], tmp_path / "report.html")[0].read_text()
+    for place, entry in enumerate(content["one_step"], start=1):
+        entry["by_field"] = {
+            name: {
+                "model": {"mae": estimate(error * place), "relative_l2": estimate(0.5)},
+                "persistence": {"mae": estimate(4 * error * place), "relative_l2": estimate(2.0)},
+                "training_mean": None,
+            }
+            for name, error in (("u", 0.01), ("<p>", 300.0))
+        }
+    file.write_text(json.dumps(content))
+    page = write_report([run], tmp_path / "report.html")[0].read_text()
+    assert re.findall(r'<th scope="col">points, field</th><th scope="col">(.*?)</th></tr>', page) == [
+        '</th><th scope="col">'.join(("MAE", "relative L2", "MAE, nothing changes", "times better"))
+    ]
+    assert "the second has each by itself" in page
+    assert cell(page, "8 × 8, u", 0.01).startswith("0.01<small>")
+    assert cell(page, "16 × 16, &lt;p&gt;", 600.0).startswith("600<small>")
+    assert page.count('<td class="strong">4</td>') == 4
+
+
+def test_what_diverged_is_told(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    file = run.evaluation / "metrics.json"
+    content = json.loads(file.read_text())
+    content["rollout"][0] |= {
+        "diverged": 1,
+        "mean_relative_l2": {"mean": math.inf, "low": 0.5, "high": math.inf, "count": 4},
+    }
+    content["one_step"][0]["model"]["mae"] = {"mean": math.inf, "low": math.inf, "high": math.inf, "count": 4}
+    content["one_step"][1]["model"]["mae"] = {"mean": None, "low": None, "high": None, "count": 0}
+    file.write_text(json.dumps(content))
+    both = [run, make_run(tmp_path / "other", name="other")]
+    for runs in ([run], both):
+        page = write_report(runs, tmp_path / "report.html")[0].read_text()
+        assert page.count("<td>∞<small>0.5 – ∞</small><small>1 of 4 diverged</small></td>") == len(runs)
+        assert '<tr><th scope="row">8 × 8</th><td>∞</td>' in page
+        assert '<tr><th scope="row">16 × 16</th><td>–</td>' in page
+        assert page.count(" of 4 diverged") == len(runs)  # of the run by itself, and beside the other
+        assert "nan" not in page.partition("<svg")[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (12345678.0, "12,345,678"),
+        (2434844957259221.0 * 2**20, "2.55e+21"),
+        (999.4, "999"),
+        (0.04567, "0.0457"),
+        (math.inf, "∞"),
+        (math.nan, "–"),
+    ],
+)
+def test_numbers_have_few_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(("speed", "text"), [(0.31, "0.31"), (2.5, "2.5"), (49.7, "50"), (12345.6, "12,346")])
+def test_slow_trainings_have_a_speed_too(speed: float, text: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    run.history_file.write_text(f"step,samples_per_second\n0,{speed}\n10,{speed}\n")
+    assert summary(run, None)["Speed"] == f"{text} samples a second"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_points_are_sorted_by_their_number() -> None:
+    names = ["128 × 128", "32 × 32", "64 × 64", "test, 100", "test, 20"]
+    table = f"""
+    const body = {{ rows: {json.dumps(names)}.map((textContent) => ({{ cells: [{{ textContent }}] }})) }};
+    body.append = (...rows) => {{ body.rows = rows; }};
+    const head = {{ getAttribute: () => null, setAttribute: () => null, removeAttribute: () => null }};
+    head.querySelector = () => ({{ addEventListener: (event, listener) => {{ head.click = listener; }} }});
+    const table = {{ tBodies: [body], tHead: {{ rows: [{{ cells: [head] }}] }} }};
+    const document = {{ querySelectorAll: (what) => (what.startsWith("table") ? [table] : []), getElementById() {{}} }};
+    const location = {{ hash: "" }}, addEventListener = () => null, HTMLDetailsElement = Object;
+    """
+    clicked = "head.click(); console.log(JSON.stringify(body.rows.map((row) => row.cells[0].textContent)));"
+    done = subprocess.run(["node", "-e", table + SCRIPT + clicked], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == ["32 × 32", "64 × 64", "128 × 128", "test, 20", "test, 100"]
 
 
 # Several runs

@@ -12,7 +12,8 @@
 It prints a table and writes RUN/evaluation (or `out=FOLDER`): metrics.json, metrics.csv, and fields.npz with a few
 fields for `mondrian report`. Beside the model stand two forecasts that learn nothing: persistence, which says that
 nothing changes, and the mean of the training targets. Means have 95 % bootstrap intervals over simulations, the
-windows of one simulation averaged first.
+windows of one simulation averaged first. A model of several fields has errors that are means over all of them, and
+below those the errors of each.
 
 Where simulations are longer than one application of the model, it is also fed with its own output, from the start of
 each simulation, for `horizon` frames or as many as there are. A prediction that is not finite has infinite error and

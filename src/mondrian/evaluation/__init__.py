@@ -6,7 +6,7 @@ results.save("runs/mine/evaluation")    # metrics.json, metrics.csv, fields.npz
 """
 
 from mondrian.evaluation.driver import evaluate
-from mondrian.evaluation.entries import Band, OneStep, Spectrum, Trajectories
+from mondrian.evaluation.entries import Band, FieldErrors, OneStep, Spectrum, Trajectories
 from mondrian.evaluation.results import Evaluation
 
-__all__ = ["Band", "Evaluation", "OneStep", "Spectrum", "Trajectories", "evaluate"]
+__all__ = ["Band", "Evaluation", "FieldErrors", "OneStep", "Spectrum", "Trajectories", "evaluate"]

@@ -15,7 +15,7 @@ from mondrian.evaluation.batches import at_rest, predict
 from mondrian.evaluation.entries import OneStep, Trajectories
 from mondrian.evaluation.one_step import Settings, check_channels, one_step
 from mondrian.evaluation.pictures import one_step_fields, rollout_fields, setting
-from mondrian.evaluation.reference import training_mean, training_part
+from mondrian.evaluation.reference import carried, training_mean, training_part
 from mondrian.evaluation.results import Evaluation
 from mondrian.evaluation.spread import band_edges
 from mondrian.evaluation.tables import size
@@ -72,9 +72,12 @@ def evaluate(
             if refusal is not None:
                 skipped[sizes] = refusal
                 continue
-            if mean is None and training is not None:
-                mean = training_mean(training, batch_size=batch_size, progress=progress)
-            steps.append(one_step(surrogate, dataset, settings, mean))
+            typical = None
+            if training is not None:
+                if mean is None:
+                    mean = training_mean(training, batch_size=batch_size, progress=progress)
+                typical = carried(mean, training.grid, dataset.grid)
+            steps.append(one_step(surrogate, dataset, settings, typical))
             fields |= setting(surrogate, dataset.grid) | one_step_fields(surrogate, dataset)
             rollout = Rollout.possible(surrogate, dataset, horizon)
             if rollout is not None:

@@ -36,9 +36,19 @@ class Band:
 
 
 @dataclass(frozen=True)
+class FieldErrors:
+    """Errors of one predicted field, in its own units, the mean over its frames."""
+
+    model: Mapping[str, Summary]
+    persistence: Mapping[str, Summary] | None
+    training_mean: Mapping[str, Summary] | None
+
+
+@dataclass(frozen=True)
 class OneStep:
     """Errors of one application at one resolution, of the model and of the forecasts without learning.
 
+    They are means over all channels, whatever their units; where there are several fields `by_field` has those of each.
     On meshes `points` is their mean number of vertices, `part` the part of the data set, and there is no spectrum.
     """
 
@@ -50,6 +60,7 @@ class OneStep:
     spectrum: Spectrum | None
     bands: tuple[Band, ...]
     part: str = ""
+    by_field: Mapping[str, FieldErrors] | None = None
 
     @property
     def place(self) -> Place:

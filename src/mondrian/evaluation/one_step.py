@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.data.datasets import WindowDataset
 from mondrian.evaluation.batches import batches, predict
-from mondrian.evaluation.entries import OneStep
+from mondrian.evaluation.entries import FieldErrors, OneStep
 from mondrian.evaluation.means import Means
-from mondrian.evaluation.reference import carried, persistence
+from mondrian.evaluation.reference import persistence
 from mondrian.evaluation.spread import Spread
 from mondrian.evaluation.tables import size
 from mondrian.grid import Grid
 from mondrian.metrics import interface_error, maximum_error, mean_absolute_error, mean_square_error, relative_l2_error
-from mondrian.statistics import Summary
+from mondrian.rollout import field_and_step
 from mondrian.surrogate import Surrogate
 
 Metric = Callable[[Tensor, Tensor], Tensor]
@@ -27,6 +28,7 @@ METRICS: Mapping[str, Metric] = {
     "relative_l2": relative_l2_error,
     "maximum": maximum_error,
 }
+OF_FIELDS = ("mae", "relative_l2")  # those that are told of each field
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,12 @@ def one_step(
     settings: Settings,
     mean: Float[Tensor, "channel *space"] | None = None,
 ) -> OneStep:
-    """Errors over all windows of a data set, of the surrogate, of persistence and of the training `mean`."""
+    """Errors over all windows of a data set, of the surrogate, of persistence and of the `mean` of training there."""
     points, means = dataset.grid.points, Means(dataset.simulations)
     spread = Spread(means, dataset.grid, settings.edges)
     latest = persistence(dataset.in_channels, dataset.out_channels)
-    typical = None if mean is None else carried(mean, points)
+    fields = several_fields(dataset.out_channels)
+    groups = {"": list(range(len(dataset.out_channels))), **fields}
     metrics = metrics_on(dataset.grid, interface=settings.interface)
     indices = range(len(dataset))
     for batch in batches(dataset, indices, settings.batch_size, label=size(points), progress=settings.progress):
@@ -59,25 +62,41 @@ def one_step(
         guesses = {"model": prediction}
         if latest is not None:
             guesses["persistence"] = batch["x"][:, latest]
-        if typical is not None:
-            guesses["training_mean"] = typical.to(truth).expand_as(truth)
+        if mean is not None:
+            guesses["training_mean"] = mean.to(truth).expand_as(truth)
         for kind, guess in guesses.items():
             for name, metric in metrics.items():
-                means.add(f"{kind} {name}", simulation, metric(guess, truth))
+                errors = metric(guess, truth)
+                for field, places in groups.items():
+                    means.add(f"{kind} {name} {field}", simulation, errors[:, places])
         spread.add(simulation, prediction, truth)
 
-    def found(kind: str, there: bool = True) -> dict[str, Summary] | None:
-        return {name: means.summary(f"{kind} {name}") for name in metrics} if there else None
+    def found(names: Iterable[str], field: str = "") -> dict[str, Any]:
+        sides = {kind: {name: means.summary(f"{kind} {name} {field}") for name in names} for kind in guesses}
+        return {kind: sides.get(kind) for kind in ("model", "persistence", "training_mean")}
 
     return OneStep(
         points=points,
         samples=len(dataset),
-        model=found("model") or {},
-        persistence=found("persistence", latest is not None),
-        training_mean=found("training_mean", typical is not None),
+        **found(metrics),
         spectrum=spread.spectrum(),
         bands=spread.bands(),
+        by_field={field: FieldErrors(**found(OF_FIELDS, field)) for field in fields} or None,
     )
+
+
+def several_fields(names: Sequence[str]) -> dict[str, list[int]]:
+    """The channels of each field, its frames together; nothing where there is one field.
+
+    >>> several_fields(("u[1]", "p[1]", "u[2]", "p[2]"))
+    {'u': [0, 2], 'p': [1, 3]}
+    >>> several_fields(("u[1]", "u[2]"))
+    {}
+    """
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        places.setdefault(field_and_step(name)[0], []).append(place)
+    return places if len(places) > 1 else {}
 
 
 def metrics_on(grid: Grid, *, interface: bool) -> dict[str, Metric]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jaxtyping import Float
@@ -10,10 +11,11 @@ from torch import Tensor
 
 from mondrian.data import manifest
 from mondrian.data.datasets import WindowDataset
-from mondrian.data.restriction import block_average
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
 from mondrian.evaluation.batches import batches
+from mondrian.grid import Grid
+from mondrian.resampling import resample
 from mondrian.rollout import field_and_step
 
 
@@ -60,23 +62,15 @@ def training_mean(
     return total / len(dataset)
 
 
-def carried(field: Float[Tensor, "channel *space"], points: tuple[int, ...]) -> Float[Tensor, "channel *points"]:
-    """A field at another resolution: averaged over blocks of points, or each point repeated.
+def carried(field: Float[Tensor, "channel *space"], source: Grid, target: Grid) -> Float[Tensor, "channel *points"]:
+    """A field at the points of another grid: interpolated, or averaged over cells that are at least twice as large.
 
-    Where neither fits on some axis, each channel becomes its mean.
+    Both are taken to lie on the same box; files round theirs differently at different resolutions.
 
     >>> import torch
-    >>> carried(torch.tensor([[1.0, 3.0]]), (4,))
-    tensor([[1., 1., 3., 3.]])
-    >>> carried(torch.tensor([[1.0, 3.0]]), (3,))
-    tensor([[2., 2., 2.]])
+    >>> line = Grid(extent=(1.0,), points=(4,))
+    >>> carried(torch.tensor([[1.0, 3.0, 5.0, 7.0]]), line, line.with_points((2,)))
+    tensor([[2., 6.]])
     """
-    there = tuple(field.shape[1:])
-    coarse = tuple(min(n, m) for n, m in zip(there, points, strict=True))
-    if any(n % low or m % low for n, m, low in zip(there, points, coarse, strict=True)):
-        mean = field.flatten(1).mean(dim=1)
-        return mean.reshape(-1, *(1,) * len(points)).expand(-1, *points)
-    result = block_average(field, coarse)
-    for axis, (low, m) in enumerate(zip(coarse, points, strict=True)):
-        result = result.repeat_interleave(m // low, dim=1 + axis)
-    return result
+    there = replace(target, extent=source.extent, origin=source.origin)
+    return resample(field[None], source, there)[0]

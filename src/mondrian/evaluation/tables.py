@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from mondrian.evaluation.entries import OneStep, Trajectories
+from mondrian.evaluation.entries import FieldErrors, OneStep, Trajectories
 from mondrian.statistics import Summary
 from mondrian.text import aligned
 
@@ -25,7 +25,7 @@ _NONE: Mapping[str, Summary] = {}
 
 
 def csv_text(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> str:
-    """All numbers as CSV; what is not defined is `nan`."""
+    """All numbers as CSV; what is not defined is `nan`, and `mae[p]` is of the field p alone."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -38,11 +38,11 @@ def table_text(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> 
     """The same for the eye. A ratio is the reference's error divided by the model's: above 1 the model is better."""
     rows: list[tuple[str, ...]] = [ONE_STEP]
     for entry in one_step:
-        for metric, value in entry.model.items():
-            references = [(side or _NONE).get(metric) for side in (entry.persistence, entry.training_mean)]
-            beside = [text for reference in references for text in _compared(reference, value)]
+        for metric in entry.model:
             points = label(entry) if metric == next(iter(entry.model)) else ""
-            rows.append((points, TITLES.get(metric, metric), _short(value.mean), _interval(value), *beside))
+            rows.append((points, TITLES.get(metric, metric), *_beside(entry, metric)))
+            fields = (entry.by_field or {}).items()
+            rows += [("", f"  {name}", *_beside(errors, metric)) for name, errors in fields if metric in errors.model]
     text = aligned(rows, left=(0, 1))
     if rollout:
         text += "\n\n" + aligned([ROLLOUT, *map(_rollout_row, rollout)])
@@ -66,10 +66,12 @@ def label(entry: OneStep) -> str:
 def _rows(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> Iterator[tuple[str, str, str, str, Summary]]:
     for entry in one_step:
         points = label(entry)
-        sides = {"one_step": entry.model, "persistence": entry.persistence, "training_mean": entry.training_mean}
-        for kind, metrics in sides.items():
-            for metric, value in (metrics or _NONE).items():
-                yield kind, points, "", metric, value
+        parts: dict[str, OneStep | FieldErrors] = {"": entry, **(entry.by_field or {})}
+        for field, errors in parts.items():
+            sides = {"one_step": errors.model, "persistence": errors.persistence, "training_mean": errors.training_mean}
+            for kind, metrics in sides.items():
+                for metric, value in (metrics or _NONE).items():
+                    yield kind, points, "", f"{metric}[{field}]" if field else metric, value
         for band in entry.bands:
             yield "one_step", points, "", f"relative_error[{band.low:.4g};{band.high:.4g}]", band.relative_error
     for run in rollout:
@@ -95,6 +97,14 @@ def _rollout_row(entry: Trajectories) -> tuple[str, ...]:
         _short(entry.relative_l2[-1].mean),
         _short(entry.correlation_time.mean),
     )
+
+
+def _beside(errors: OneStep | FieldErrors, metric: str) -> tuple[str, ...]:
+    """The model's error with its interval, each reference and its ratio."""
+    value = errors.model[metric]
+    references = [(side or _NONE).get(metric) for side in (errors.persistence, errors.training_mean)]
+    beside = [text for reference in references for text in _compared(reference, value)]
+    return _short(value.mean), _interval(value), *beside
 
 
 def _compared(reference: Summary | None, model: Summary) -> tuple[str, str]:

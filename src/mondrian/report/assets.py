@@ -94,6 +94,7 @@ unfold();
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
+  const names = new Intl.Collator("en", { numeric: true }); // 32 x 32 before 128 x 128
   heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
     const down = head.getAttribute("aria-sort") === "ascending";
     heads.forEach((other) => other.removeAttribute("aria-sort"));
@@ -102,7 +103,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const cell = row.cells[column];
       return column === 0 ? cell.textContent : "value" in cell.dataset ? Number(cell.dataset.value) : Infinity;
     };
-    const order = (a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0);
+    const values = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+    const order = (a, b) => (column === 0 ? names.compare : values)(key(a), key(b));
     body.append(...[...body.rows].sort((a, b) => (down ? order(b, a) : order(a, b))));
   }));
 }

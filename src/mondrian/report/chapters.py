@@ -19,10 +19,13 @@ from mondrian.report.rollouts import draw_rollouts, draw_strip
 from mondrian.report.spectra import draw_spectra
 from mondrian.report.style import Picture
 from mondrian.report.summary import tested
-from mondrian.report.tables import Column, comparison_table, errors_table
+from mondrian.report.tables import Column, comparison_table, diverged, errors_table, fields_table
 from mondrian.run import Run
 
-AGAINST_TIME = "error against time with bootstrap intervals; dotted where the correlation is lost."
+AGAINST_TIME = (
+    "error against time with bootstrap intervals; dotted where the correlation is lost. "
+    "Large errors leave the picture; a curve ends where a simulation diverges."
+)
 MOST_PICTURES = 8  # of samples, and of rollouts: a page stays a few megabytes
 
 
@@ -124,15 +127,18 @@ def _errors(evaluation: Evaluation, tests: str, prefix: str) -> Section:
     others = " and ".join(f"“{title}”" for title in series if title != "model")
     caption = f"The model beside forecasts that know nothing: {others}." if others else "Errors of the model."
     picture = Picture.of(draw_errors(series), name=f"{prefix}errors", label="Error by resolution", caption=caption)
-    return Section("Error by resolution", note, errors_table(evaluation), (picture,))
+    of_each = fields_table(evaluation)
+    note += " The first table is the mean over all fields, the second has each by itself." if of_each else ""
+    return Section("Error by resolution", note, errors_table(evaluation) + of_each, (picture,))
 
 
 def _rollout_errors(evaluation: Evaluation, prefix: str) -> Section:
     figure = draw_rollouts({size(entry.points): entry for entry in evaluation.rollout})
     horizon = max(entry.horizon for entry in evaluation.rollout)
     note = f"The model fed with its own output; means are taken over {horizon} steps."
+    errors, notes = zip(*((entry.mean_relative_l2, diverged(entry)) for entry in evaluation.rollout), strict=True)
     columns = [
-        Column("", "mean relative L2", [entry.mean_relative_l2 for entry in evaluation.rollout], better="neither"),
+        Column("", "mean relative L2", errors, better="neither", notes=notes),
         Column("", "correlation time", [entry.correlation_time for entry in evaluation.rollout], better="neither"),
     ]
     table = comparison_table([size(entry.points) for entry in evaluation.rollout], columns, of="points")

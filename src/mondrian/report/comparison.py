@@ -14,7 +14,7 @@ from mondrian.report.places import size
 from mondrian.report.rollouts import draw_rollouts
 from mondrian.report.style import Picture, colours
 from mondrian.report.summary import learnt, parameters, part_of, tested
-from mondrian.report.tables import Column, comparison_columns, comparison_table
+from mondrian.report.tables import Column, comparison_columns, comparison_table, diverged
 from mondrian.run import Run
 from mondrian.statistics import Summary
 
@@ -103,7 +103,8 @@ def _rollout_columns(
     for points in sorted({points for of_one in rollouts.values() for points in of_one}, key=math.prod):
         entries = [rollouts.get(name, {}).get(points) for name in names]
         group = f"rollout at {size(points)}"
-        columns.append(Column(group, "relative L2", [entry.mean_relative_l2 if entry else None for entry in entries]))
+        errors, notes = [entry.mean_relative_l2 if entry else None for entry in entries], [*map(diverged, entries)]
+        columns.append(Column(group, "relative L2", errors, notes=notes))
         times = [entry.correlation_time if entry else None for entry in entries]
         columns.append(Column(group, "correlation time", times, better="more"))
     return columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,13 @@ from mondrian.statistics import Summary
 
 Errors = Mapping[Place, Mapping[str, Summary]]
 _MARKS: dict[str, Any] = {"markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}
-_REFERENCES = {"persistence": ("nothing changes", FAINT), "training_mean": ("mean of training", COLOURS[4])}
+REFERENCES = {"persistence": ("nothing changes", FAINT), "training_mean": ("mean of training", COLOURS[4])}
 
 
 def of_one_run(evaluation: Evaluation) -> dict[str, Errors]:
     """The model's errors and those of the two forecasts that know nothing."""
     found: dict[str, Errors] = {"model": {entry.place: entry.model for entry in evaluation.one_step}}
-    for name, (title, _) in _REFERENCES.items():
+    for name, (title, _) in REFERENCES.items():
         rows = {entry.place: getattr(entry, name) for entry in evaluation.one_step}
         kept = {place: row for place, row in rows.items() if row}
         if kept:
@@ -31,22 +31,22 @@ def of_one_run(evaluation: Evaluation) -> dict[str, Errors]:
     return found
 
 
-def metric_names(series: Mapping[str, Errors]) -> list[str]:
+def metric_names(rows: Iterable[Mapping[str, Summary]]) -> list[str]:
     """The metrics that occur, in the order of `TITLES` and then of appearance."""
-    found = {name: None for errors in series.values() for row in errors.values() for name in row}
+    found = {name: None for row in rows for name in row}
     return [name for name in TITLES if name in found] + [name for name in found if name not in TITLES]
 
 
 @styled
 def draw_errors(series: Mapping[str, Errors], palette: Mapping[str, str] | None = None) -> Figure:
     """A panel for each metric: points with intervals over the resolutions, side by side, on a logarithmic axis."""
-    names = metric_names(series)
+    names = metric_names(row for errors in series.values() for row in errors.values())
     columns = 2 if len(names) == 4 else min(len(names), 3)
     rows = -(-len(names) // columns)
     figure = new_figure(max(3.0 * columns, 4.4), 2.5 * rows + 0.4)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     resolutions = in_order(place for errors in series.values() for place in errors)
-    palette = palette or {**colours(series), **dict(_REFERENCES.values())}
+    palette = palette or {**colours(series), **dict(REFERENCES.values())}
     for ax, name in zip(panels, names, strict=False):
         for number, (title, errors) in enumerate(series.items()):
             kept = [(x, errors[place][name]) for x, place in enumerate(resolutions) if name in errors.get(place, {})]

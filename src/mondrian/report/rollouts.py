@@ -17,6 +17,7 @@ from mondrian.report.planes import SIGNED, Limits, bar, draw_cuts, plane, show
 from mondrian.report.style import colours, grid_lines, largest, new_figure, plain, styled
 from mondrian.statistics import Summary
 
+LOST = 2.0  # a relative error beyond which no more is to be seen, unless all are larger
 ROWS = ("truth", "prediction", "absolute error")
 _CURVES = {"relative_l2": "relative L2 error", "correlation": "correlation with the truth"}
 
@@ -70,11 +71,16 @@ def draw_rollouts(series: Mapping[str, Trajectories], palette: Mapping[str, str]
         ax.set_title(name, loc="left")
         ax.set_xlabel("time")
         grid_lines(ax)
-    ends = (end for rollout in series.values() for value in rollout.relative_l2 for end in (value.mean, value.high))
-    panels[0].set_ylim(0, 1.05 * largest(ends))  # what has left all bounds is not in the picture
+    panels[0].set_ylim(0, _top([value for rollout in series.values() for value in rollout.relative_l2]))
     panels[1].set_ylim(top=1.02)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(series)))
     return figure
+
+
+def _top(errors: Sequence[Summary]) -> float:
+    """Where the axis of errors ends: what has left all bounds is not in the picture, so that the others are."""
+    least = min((value.mean for value in errors if value.mean > 0), default=0.0)
+    return min(1.05 * largest(end for value in errors for end in (value.mean, value.high)), max(LOST, 2 * least))
 
 
 def _draw_curve(ax: Axes, times: Sequence[float], curve: Sequence[Summary], *, label: str, colour: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ def summary(run: Run, evaluation: Evaluation | None) -> dict[str, str]:
         "Data": learnt(run),
         "Steps": f"{int(steps[-1]):,}" if len(steps) else "none yet",
         "Best validation loss": f"{number(least[1])} at step {least[0]:,}" if least else "",
-        "Speed": f"{np.median(speeds):.0f} samples a second" if len(speeds) else "",
+        "Speed": f"{_speed(float(np.median(speeds)))} samples a second" if len(speeds) else "",
         "Evaluated on": f"{evaluation.simulations:,} simulations ({evaluation.split})" if evaluation else "",
     }
     return {name: text for name, text in found.items() if text}
@@ -85,15 +86,23 @@ def settings(run: Run) -> dict[str, dict[str, str]]:
 
 
 def number(value: float) -> str:
-    """Three digits, whole numbers whole; a dash for what could not be measured."""
-    if not np.isfinite(value):
-        return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 and value == round(value) else f"{value:.3g}"
+    """Three digits, whole numbers of up to nine digits whole; a dash for what could not be measured.
+
+    >>> number(12345.0), number(2.4348e24), number(0.04567), number(math.inf), number(math.nan)
+    ('12,345', '2.43e+24', '0.0457', '∞', '–')
+    """
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 and value == round(value) else f"{value:.3g}"
 
 
 def slug(text: str) -> str:
     """Letters, digits and dashes: for names of files and places in the page."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-") or "run"
+
+
+def _speed(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else number(rate)
 
 
 def _name(run: Run) -> str:

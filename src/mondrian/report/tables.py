@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-from mondrian.evaluation import Evaluation
+from mondrian.evaluation import Evaluation, FieldErrors, OneStep, Trajectories
 from mondrian.evaluation.tables import TITLES
-from mondrian.report.errors import Errors, metric_names, of_one_run
+from mondrian.report.errors import REFERENCES, Errors, metric_names
 from mondrian.report.places import in_order, name_of
 from mondrian.report.summary import number
 from mondrian.statistics import Summary
@@ -26,6 +26,7 @@ class Column:
     title: str
     values: Sequence[Summary | None]
     better: Literal["less", "more", "neither"] = "less"
+    notes: Sequence[str] = ()  # a line below each value
 
     def best(self) -> float:
         """The best mean; NaN where there is none."""
@@ -37,21 +38,34 @@ class Column:
 
 def errors_table(evaluation: Evaluation) -> str:
     """Errors of one run, a row for each resolution; the last column compares with the better simple forecast."""
-    series = of_one_run(evaluation)
-    references = {title: errors for title, errors in series.items() if title != "model"}
-    names = metric_names({"model": series["model"]})
+    return _compared({name_of(entry.place): entry for entry in evaluation.one_step}, of="points")
+
+
+def fields_table(evaluation: Evaluation) -> str:
+    """The same of each field; nothing where there is only one."""
+    rows = {
+        f"{name_of(entry.place)}, {field}": errors
+        for entry in evaluation.one_step
+        for field, errors in (entry.by_field or {}).items()
+    }
+    return _compared(rows, of="points, field") if rows else ""
+
+
+def _compared(entries: Mapping[str, OneStep | FieldErrors], *, of: str) -> str:
+    there = {title: side for side, (title, _) in REFERENCES.items() if any(getattr(e, side) for e in entries.values())}
+    names = metric_names(entry.model for entry in entries.values())
     titles = [_SHORT.get(name, name) for name in names]
-    titles += [f"MAE, {title}" for title in references] + (["times better"] if references else [])
+    titles += [f"MAE, {title}" for title in there] + (["times better"] if there else [])
     rows = []
-    for place, row in series["model"].items():
-        cells = [_cell(row.get(name)) for name in names]
-        others = [errors.get(place, {}).get("mae") for errors in references.values()]
+    for label, entry in entries.items():
+        cells = [_cell(entry.model.get(name)) for name in names]
+        others = [(getattr(entry, side) or {}).get("mae") for side in there.values()]
         cells += [_cell(other) for other in others]
         known = [other.mean for other in others if other]
-        if references:
-            cells.append(f'<td class="strong">{number(_ratio(known, row.get("mae")))}</td>')
-        rows.append(f'<tr><th scope="row">{escape(name_of(place))}</th>{"".join(cells)}</tr>')
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in ["points", *titles])
+        if there:
+            cells.append(f'<td class="strong">{number(_ratio(known, entry.model.get("mae")))}</td>')
+        rows.append(f'<tr><th scope="row">{escape(label)}</th>{"".join(cells)}</tr>')
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in [of, *titles])
     return _wrapped(f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>")
 
 
@@ -65,7 +79,10 @@ def comparison_table(names: Sequence[str], columns: Sequence[Column], *, of: str
     below = "".join(f'<th scope="col"><button type="button">{escape(title)}</button></th>' for title in titles)
     rows = []
     for place, name in enumerate(names):
-        cells = "".join(_cell(column.values[place], best=column.best()) for column in columns)
+        cells = "".join(
+            _cell(column.values[place], best=column.best(), note=column.notes[place] if column.notes else "")
+            for column in columns
+        )
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
     first = f"<tr><th></th>{above}</tr>" if any(groups) else ""
     head = f"<thead>{first}<tr>{below}</tr></thead>"
@@ -77,10 +94,15 @@ def comparison_columns(series: Mapping[str, Errors]) -> list[Column]:
     resolutions = in_order(place for errors in series.values() for place in errors)
     return [
         Column(TITLES.get(name, name), name_of(place), [row.get(place, {}).get(name) for row in series.values()])
-        for name in metric_names(series)
+        for name in metric_names(row for errors in series.values() for row in errors.values())
         for place in resolutions
         if any(name in row.get(place, {}) for row in series.values())
     ]
+
+
+def diverged(entry: Trajectories | None) -> str:
+    """How many simulations of a rollout did not stay finite; nothing where all did."""
+    return f"{entry.diverged:,} of {entry.simulations:,} diverged" if entry and entry.diverged else ""
 
 
 def pairs_table(pairs: Mapping[str, str]) -> str:
@@ -92,14 +114,16 @@ def pairs_table(pairs: Mapping[str, str]) -> str:
     return _wrapped(f"<tbody>{''.join(rows)}</tbody>", kind="pairs")
 
 
-def _cell(value: Summary | None, *, best: float = math.nan) -> str:
-    if value is None or not math.isfinite(value.mean):
-        return "<td>–</td>"
+def _cell(value: Summary | None, *, best: float = math.nan, note: str = "") -> str:
+    below = f"<small>{escape(note)}</small>" if note else ""
+    if value is None or math.isnan(value.mean):
+        return f"<td>–{below}</td>"
     text = number(value.mean)
     text = f"<b>{text}</b>" if value.mean == best else text
     spread = math.isfinite(value.low) and value.low != value.high
     interval = f"<small>{number(value.low)} – {number(value.high)}</small>" if spread else ""
-    return f'<td data-value="{value.mean!r}">{text}{interval}</td>'
+    size = f' data-value="{value.mean!r}"' if math.isfinite(value.mean) else ""  # without one, sorted as the largest
+    return f"<td{size}>{text}{interval}{below}</td>"
 
 
 def _ratio(others: Sequence[float], own: Summary | None) -> float:
