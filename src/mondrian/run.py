@@ -66,25 +66,34 @@ class Run:
     def facts(self) -> dict[str, Any]:
         """The content of `run.json`."""
         try:
-            facts: dict[str, Any] = json.loads(self.record.read_text())
-        except (OSError, json.JSONDecodeError) as error:
+            facts = json.loads(self.record.read_text())
+        except (OSError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"{self.record} cannot be read: {error}") from error
+        if not isinstance(facts, dict):
+            raise ValueError(f"{self.record} holds a {type(facts).__name__}; needed the record of a training run")
         return facts
+
+    def fact(self, name: str) -> Any:
+        """A part of `run.json`; `ValueError` if it is missing."""
+        if name not in self.facts:
+            raise ValueError(f"{self.record} has no {name}; needed the record of a training run")
+        return self.facts[name]
 
     @property
     def name(self) -> str:
-        return str(self.facts["name"])
+        return str(self.fact("name"))
 
     @property
     def config(self) -> dict[str, Any]:
         """The whole configuration, with defaults filled in."""
-        config: dict[str, Any] = self.facts["config"]
+        config: dict[str, Any] = self.fact("config")
         return config
 
     @property
     def on_meshes(self) -> bool:
         """Whether it was trained on meshes, not on fields on grids."""
-        return self.facts.get("data", {}).get("spec") == MeshSplits.__name__
+        data = self.facts.get("data")
+        return isinstance(data, dict) and data.get("spec") == MeshSplits.__name__
 
     def data(self) -> Splits:
         """The data set that was trained on, fields on grids."""
@@ -100,9 +109,16 @@ class Run:
             raise ValueError(f"{self.folder} was trained on grids; needed a run on meshes")
         return splits
 
-    def source(self) -> Spec:
+    def source(self) -> Splits | MeshSplits:
         """Whatever was trained on."""
-        return Spec.from_json(self.facts["data"])
+        data = self.fact("data")
+        try:
+            splits = Spec.from_json(data)
+        except ValueError as error:
+            raise ValueError(f"{self.record} does not say what was trained on: {error}") from error
+        if not isinstance(splits, Splits | MeshSplits):
+            raise ValueError(f"{self.record} has a {type(splits).__name__} as its data; needed Splits or MeshSplits")
+        return splits
 
     def surrogate(self) -> Surrogate:
         """The best model by validation loss, of fields on grids."""

@@ -47,6 +47,23 @@ def test_it_prints_an_address_answers_there_and_ends_with_an_interrupt(folder: P
     assert error.strip() == "mondrian explore: stopped"
 
 
+@pytest.mark.parametrize("command", ["explore", "evaluate"])
+@pytest.mark.parametrize(("content", "message"), [("{}", "has no data"), ("[]", "holds a list")])
+def test_a_damaged_record_is_named(
+    command: str,
+    content: str,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MONDRIAN_DEBUG", raising=False)
+    (tmp_path / "run.json").write_text(content)
+    assert main([command, str(tmp_path)]) == 2
+    error = f"mondrian {command}: {tmp_path}/run.json {message}; needed the record of a training run\n"
+    assert capsys.readouterr().err == error
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

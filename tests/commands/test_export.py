@@ -47,6 +47,10 @@ def test_a_run_becomes_a_program_on_another_box(surrogate: Surrogate, capsys: py
         (["runs/ac", "-o", "m.pth", "--points", "8x8"], "file=m.pth must end in .pt2 or .onnx"),
         (["runs/ac", "-o", "m.pt2", "--points", "8"], "points=(8,) must give at least one point along each of 2 axes"),
         (["runs/ac", "-o", "m.pt2", "--points", "8xq"], "--points 8xq must give a number for each axis"),
+        (
+            ["runs/ac/run.json", "-o", "m.pt2", "--points", "8x8"],
+            "run.json is a file; needed the folder of an artefact",
+        ),
         (["runs/no", "-o", "m.pt2", "--points", "8x8"], "runs/no does not exist; needed an artefact or a training run"),
     ],
 )

@@ -125,9 +125,25 @@ def test_what_would_be_solved_is_bounded_at_the_points_it_is_solved_at(flow: Exp
         flow.ask(replace(few, solve=True))
 
 
-def test_numbers_for_which_the_equation_has_no_solution_are_named(phases: Explorer) -> None:
-    with pytest.raises(ValueError, match=r"gamma=\[-0.5\] must be finite and at least 0"):
-        phases.ask(Question(points=(8, 8), numbers=(("gamma", -0.5),), solve=True))
+def test_where_the_solver_fails_the_model_answers_and_the_reason_is_told(flow: Explorer) -> None:
+    stroke = Stroke(field="vorticity", at=(0.5, 0.5), width=0.1, amount=1e6)
+    question = Question(points=(16, 16), strokes=(stroke,), solve=True)
+    answer, alone = flow.ask(question), flow.ask(replace(question, solve=False))
+    assert "is too long a step for this vorticity on (32, 32) points" in answer.unsolved
+    assert answer.truth == answer.errors == {}
+    assert alone.unsolved == ""
+    torch.testing.assert_close(answer.given, alone.given)
+    torch.testing.assert_close(answer.predicted, alone.predicted)
+    assert len(flow.shares(question)) == 2
+
+
+def test_where_the_solver_fails_what_is_stored_stays_the_truth(flow: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("it blew up")
+
+    monkeypatch.setattr(Solver, "frames", fails)
+    answer = flow.ask(Question(points=(16, 16), step=1, applications=3, solve=True))
+    assert (list(answer.truth), answer.unsolved) == ([f"vorticity[{step}]" for step in (1, 2, 3)], "it blew up")
 
 
 @pytest.mark.parametrize("name", list(PROBLEMS))
@@ -250,6 +266,10 @@ def test_what_is_given_out_can_be_changed_without_harm(phases: Explorer) -> None
         ),
         (
             Question(points=(8, 8), strokes=(Stroke(field="u", at=(0.0,), width=0.1, amount=1.0),)),
+            "needs a place along each of 2 axes",
+        ),
+        (
+            Question(points=(8, 8), strokes=(Stroke(field="u", at=(0.0,), width=0.1, amount=1.0),), solve=True),
             "needs a place along each of 2 axes",
         ),
     ],

@@ -86,6 +86,23 @@ def test_painting_changes_the_answer_and_is_solved_and_taken_back(tmp_path: Path
     assert told(seen) == ["2 true 0", "true 0.30,0.70,0.45,0.70", "0 false false"]
 
 
+def test_a_solver_that_fails_says_so_in_the_place_of_the_truth(tmp_path: Path) -> None:
+    seen = opened(
+        "kuramoto_sivashinsky",
+        tmp_path,
+        """
+        strokes = [{ field: "u", at: [0.5], width: 0.1, amount: 1e4 }];
+        refresh();
+        await settled();
+        tell(panels.truth.none.hidden, panels.truth.none.textContent);
+        tell(panels.prediction.none.hidden, $("message").textContent || "fine");
+        """,
+    )
+    assert seen.console == []
+    reason = "dt=0.05 is too long a step for these values on (32,) points: they blew up"
+    assert told(seen) == [f"false No truth is known: {reason}.", "true fine"]
+
+
 def test_other_points_numbers_and_frames(tmp_path: Path) -> None:
     seen = opened(
         "allen_cahn",

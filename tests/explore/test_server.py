@@ -17,6 +17,7 @@ import pytest
 
 from mondrian.explore import Answer, Explorer, Question
 from mondrian.explore.server import LARGEST, Server
+from mondrian.explore.solving import Solver
 from tests.explore.cases import explorer
 
 
@@ -79,11 +80,22 @@ def test_an_answer_carries_the_numbers_of_the_explorer(server: Server) -> None:
     assert np.array_equal(decoded(found["given"]["u[0]"], 8, 8), answer.given["u[0]"].numpy())
     assert found["numbers"]["gamma"] == pytest.approx(float(answer.given["gamma"][0, 0]))
     assert found["errors"] == answer.errors
+    assert found["unsolved"] == ""
     assert found["times"] == {"u[0]": 0.0, "u[1]": 6.0, "u[2]": 12.0}
     truth = answer.truth["u[1]"].numpy()
     ends = found["limits"]["predicted"]["u"]
     assert ends["high"] >= truth.max()
     assert ends["low"] <= truth.min()
+
+
+def test_an_answer_without_a_truth_carries_the_reason(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("it blew up")
+
+    monkeypatch.setattr(Solver, "frames", fails)
+    stroke = {"field": "u", "at": [0.5, 0.5], "width": 0.1, "amount": 1.0}
+    status, found = request(server, "/ask", {"points": [8, 8], "strokes": [stroke], "solve": True})
+    assert (status, found["unsolved"], found["truth"], list(found["predicted"])) == (200, "it blew up", {}, ["u[1]"])
 
 
 def test_shares_are_of_the_subdomain_at_the_place(server: Server) -> None:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from mondrian.data.sources import PairFile
 from mondrian.prediction import predict_file
-from tests.prediction.cases import ARRAYS, directly, load, save, small
+from tests.prediction.cases import ARRAYS, build, directly, load, save, small
 
 
 @pytest.mark.parametrize("batch_size", [2, 32])
@@ -59,6 +60,49 @@ def test_arrays_by_the_names_of_channels_and_fields(surrogate, samples, tmp_path
         np.testing.assert_allclose(y, directly(surrogate, samples), atol=1e-6)
 
 
+def test_a_field_of_several_channels_goes_by_its_name(tmp_path):
+    """The file that it was trained on: `x` is `x_0`, `x_1`, `x_2` there, and `y` no input."""
+    x = np.random.default_rng(0).standard_normal((5, 3, 8, 4)).astype(np.float32)
+    torch.save({"x": torch.from_numpy(x), "y": torch.from_numpy(x)}, tmp_path / "pairs.pt")
+    trained_on = PairFile(path=str(tmp_path / "pairs.pt")).open()
+    surrogate = build(trained_on.field("x").channels, trained_on.field("y").channels)
+    report = predict_file(surrogate, tmp_path / "pairs.pt", tmp_path / "y.npy", batch_size=2)
+    assert (report.samples, report.channels) == (5, ("y_0", "y_1", "y_2"))
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), directly(surrogate, x), atol=1e-6)
+
+
+def test_vectors_of_several_steps_go_by_the_name_of_field_component_or_channel(samples, tmp_path):
+    surrogate = build(("v_x[-1]", "v_y[-1]", "v_x[0]", "v_y[0]", "gamma"), ("v_x[1]", "v_y[1]"))
+    x = np.concatenate([samples[:, :2], 2 * samples[:, :2], samples[:, 2:]], axis=1)
+    numbers = x[:, 4, 0, 0]
+    channels = {name: x[:, place] for place, name in enumerate(surrogate.spec.in_names)}
+    for arrays in ({"v": x[:, :4]}, {"v_x": x[:, [0, 2]], "v_y": x[:, [1, 3]]}, channels):
+        np.savez(tmp_path / "x.npz", **arrays | {"gamma": numbers})
+        predict_file(surrogate, tmp_path / "x.npz", tmp_path / "y.npy")
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), directly(surrogate, x), atol=1e-6)
+
+
+def test_another_field_is_not_taken_for_one_with_a_longer_name(samples, tmp_path):
+    surrogate = build(("u", "wall_distance"), ("v",))
+    np.savez(tmp_path / "x.npz", u=samples[:, 0], wall=samples[:, 1])
+    with pytest.raises(ValueError, match=r"wall \(7, 8, 4\) does not fit the other arrays; needed \(7, 1, 8, 4\)"):
+        predict_file(surrogate, tmp_path / "x.npz", tmp_path / "y.npy")
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_booleans_are_zeros_and_ones(tmp_path, kind):
+    """As they are in training: neuraloperator's Darcy files hold the medium so."""
+    surrogate = build(("x",), ("y",))
+    x = np.random.default_rng(0).random((5, 1, 8, 4)) > 0.5
+    predict_file(surrogate, save(tmp_path / f"x.{kind}", x), tmp_path / "y.npy")
+    torch.save({"x": torch.from_numpy(x[:, 0]), "y": torch.ones(5, 8, 4)}, tmp_path / "pairs.pt")
+    predict_file(surrogate, tmp_path / "pairs.pt", tmp_path / "named.npy")
+    for made in ("y.npy", "named.npy"):
+        y = np.load(tmp_path / made)
+        assert y.dtype == np.float32
+        np.testing.assert_allclose(y, directly(surrogate, x.astype(np.float32)), atol=1e-6)
+
+
 def test_whole_numbers_do_not_round_the_numbers_beside_them(surrogate, tmp_path):
     np.savez(tmp_path / "x.npz", u=np.ones((2, 2, 8, 4), dtype=np.int64), gamma=np.float32(1e-3))
     predict_file(surrogate, tmp_path / "x.npz", tmp_path / "y.npy")
@@ -75,7 +119,7 @@ def test_whole_numbers_do_not_round_the_numbers_beside_them(surrogate, tmp_path)
         ({"u": np.ones((2, 2, 8, 4)), "gamma": np.ones(3)}, r"gamma \(3,\) does not fit .*\(2, 8, 4\) or \(2,\) or"),
         ({"u": np.ones((2, 8)), "gamma": 1.0}, r"u \(2, 8\); needed a field"),
         ({"u": 1.0, "gamma": 1.0}, "holds only numbers"),
-        ({"u": np.ones((2, 2, 8, 4)) > 0, "gamma": 1.0}, "dtype bool"),
+        ({"u": np.ones((2, 2, 8, 4), dtype=complex), "gamma": 1.0}, "dtype complex128; needed real numbers"),
         ({"a": np.ones(3), "b": np.ones(3)}, "nothing for channel"),
         ({}, "holds no arrays"),
     ],

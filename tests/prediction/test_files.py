@@ -156,6 +156,8 @@ def test_a_model_comes_from_an_artefact_or_a_run(surrogate, samples, tmp_path):
         np.testing.assert_array_equal(predict(load_model(folder), samples), predict(surrogate, samples))
     with pytest.raises(FileNotFoundError, match="needed an artefact or a training run"):
         load_model(tmp_path / "nothing")
+    with pytest.raises(ValueError, match=r"x\.npy is a file; needed the folder of an artefact or of a training run"):
+        load_model(save(tmp_path / "x.npy", samples))
     with pytest.raises(ValueError, match="device=quantum cannot be used"):
         load_model(run.folder, device="quantum")
 

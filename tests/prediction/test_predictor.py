@@ -55,8 +55,9 @@ def test_computed_in_the_precision_of_the_model_answered_in_that_of_the_input(su
     np.testing.assert_array_equal(y, expected.to(torch.from_numpy(y).dtype).numpy())
 
 
-def test_whole_numbers_are_answered_in_the_precision_of_the_model(surrogate):
-    x = np.ones((2, 3, 8, 4), dtype=np.uint8)
+@pytest.mark.parametrize("dtype", [np.uint8, bool])
+def test_whole_numbers_and_booleans_are_answered_in_the_precision_of_the_model(surrogate, dtype):
+    x = np.ones((2, 3, 8, 4), dtype=dtype)
     y = predict(surrogate, x)
     assert y.dtype == np.float32
     np.testing.assert_allclose(y, directly(surrogate, x.astype(np.float32)), atol=1e-6)
@@ -87,7 +88,7 @@ def test_the_box_is_that_of_the_call():
         ({"x": np.ones((2, 2, 8, 4))}, r"x has shape .*needed \(batch, 3 channels \(u\[-1\], u\[0\], gamma\), 2 space"),
         ({"x": np.ones((8, 4))}, r"x has shape \(8, 4\)"),
         ({"x": np.ones((0, 3, 8, 4))}, "at least one sample"),
-        ({"x": np.ones((1, 3, 8, 4), dtype=bool)}, "dtype bool; needed real numbers"),
+        ({"x": np.ones((1, 3, 8, 4), dtype=complex)}, "dtype complex128; needed real numbers"),
         ({"x": torch.ones((1, 3, 8, 4), dtype=torch.complex64)}, "complex64; needed real numbers"),
         ({"steps": 0}, "steps=0 must be at least 1"),
         ({"batch_size": 0}, "batch_size=0 must be at least 1"),

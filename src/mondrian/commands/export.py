@@ -20,7 +20,7 @@ physical units, channels as `mondrian predict runs/ac` lists them. --steps, --gr
 
 What it takes and gives stands in the file too, as JSON: torch.export.load("surrogate.pt2", extra_files=about) with
 about = {"mondrian.json": ""}, or session.get_modelmeta().custom_metadata_map["mondrian"]. ONNX cannot express the
-Fourier transforms of FNO and its relatives, and onnxruntime has no float64: they go to .pt2.
+Fourier transforms of FNO and its relatives, and onnxruntime has no float64 and no bfloat16: they go to .pt2.
 """
 
 from __future__ import annotations

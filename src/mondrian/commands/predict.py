@@ -15,7 +15,8 @@ their names what they are, and any kind of input goes with any kind of output:
   .npy         one array
   .npz, .pt    one array (the answer in an .npz is called y); or, in, one for each channel or field by its name:
                np.savez("start.npz", u=u, gamma=1e-3) with u (batch, *space), or (batch, step, *space) if the
-               model takes several; gamma (batch,) or one number for all
+               model takes several; a field of several channels, v_x and v_y, is v (batch, channel, *space);
+               gamma (batch,) or one number for all
   .hdf5, .h5   simulations in The Well's layout. In: a file or a folder, of which the first steps are taken, as
                many as the model needs; a folder of `mondrian generate` needs --split, and --points if it holds
                several resolutions. Out: the frames that follow, with their times and the numbers such as gamma
@@ -48,8 +49,8 @@ gives the same file with the predicted fields at its vertices, in the model's pr
   mondrian predict runs/poisson/boxes domain.vtu -o answer.vtu
 
 Samples are computed in the model's precision; the answer has that of the input, or the model's if the input
-holds whole numbers. NaN, infinite numbers, and what has no logarithm where the model takes one, are refused by
-sample and channel. An output exists when it is whole: a killed command leaves none.
+holds whole numbers or booleans. NaN, infinite numbers, and what has no logarithm where the model takes one, are
+refused by sample and channel. An output exists when it is whole: a killed command leaves none.
 """
 
 from __future__ import annotations

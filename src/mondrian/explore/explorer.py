@@ -32,13 +32,17 @@ MOST_VALUES = 2**23  # of all that is predicted
 
 @dataclass(frozen=True)
 class Answer:
-    """Channels by their names: what the model was given, what it says, and what is true as far as that is known."""
+    """Channels by their names: what the model was given, what it says, and what is true as far as that is known.
+
+    `unsolved` is why the solver, which was asked for the truth, has none.
+    """
 
     grid: Grid
     given: Channels
     predicted: Channels
     truth: Channels
     seconds: float  # that the model took
+    unsolved: str = ""
 
     @property
     def errors(self) -> dict[str, dict[str, float]]:
@@ -51,6 +55,15 @@ class Answer:
                 "relative_l2": float(relative_l2_error(*pair)),
             }
         return found
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """What the model is given, and the truth as far as it is known; `unsolved` is why the solver has none."""
+
+    given: Channels
+    truth: Channels
+    unsolved: str = ""
 
 
 class Explorer:
@@ -77,7 +90,7 @@ class Explorer:
         check_channels(surrogate, self.finest)
         self.problem = None if made is None else made.problem
         self.solver: Solver | str = solver_of(self.problem, self.finest)
-        self._last: tuple[Question, tuple[Channels, Channels]] | None = None
+        self._last: tuple[Question, _Sample] | None = None
 
     @property
     def grid(self) -> Grid:
@@ -119,11 +132,11 @@ class Explorer:
 
     def ask(self, question: Question) -> Answer:
         """The model's answer, beside the truth where there is one."""
-        given, truth = self._sample(question)
+        sample = self._sample(question)
         predictor = Predictor(
             self.surrogate, grid=self.grid.with_points(question.points), applications=question.applications
         )
-        x = predictor.prepared(_batch(given))
+        x = predictor.prepared(_batch(sample.given))
         with evaluating(self.surrogate), torch.no_grad():
             _wait(x)
             began = time.perf_counter()
@@ -131,24 +144,26 @@ class Explorer:
             _wait(y)
         seconds = time.perf_counter() - began
         predicted = dict(zip(predictor.out_names, y[0].float().cpu(), strict=True))
-        known = {name: values for name, values in truth.items() if name in predicted}
-        return Answer(self.grid.with_points(question.points), given, predicted, known, seconds)
+        known = {name: values for name, values in sample.truth.items() if name in predicted}
+        grid = self.grid.with_points(question.points)
+        return Answer(grid, sample.given, predicted, known, seconds, sample.unsolved)
 
     def shares(self, question: Question, at: Sequence[float] | None = None) -> list[Shares]:
         """Who looks at whom in the first application; with `at` how the subdomain there looks."""
-        given, _ = self._sample(question)
+        given = self._sample(question).given
         grid = self.grid.with_points(question.points)
         x = Predictor(self.surrogate, grid=grid).prepared(_batch(given))
         with evaluating(self.surrogate):
             return attention_shares(self.surrogate, x, grid, at=at)
 
-    def _sample(self, question: Question) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """What the model is given, and the truth, at the points of the question; of the last one it is kept."""
+    def _sample(self, question: Question) -> _Sample:
+        """The sample at the points of the question; that of the last one is kept."""
         if self._last is None or self._last[0] != question:
             self._check(question)
             self._last = question, self._made(question)
-        given, truth = ({name: values.clone() for name, values in part.items()} for part in self._last[1])
-        return given, truth
+        kept = self._last[1]
+        given, truth = ({name: values.clone() for name, values in part.items()} for part in (kept.given, kept.truth))
+        return _Sample(given, truth, kept.unsolved)
 
     def _check(self, question: Question) -> None:
         if len(question.points) != self.grid.dim:
@@ -173,21 +188,25 @@ class Explorer:
         for field in {stroke.field for stroke in question.strokes}:
             self._of_field(field)
 
-    def _made(self, question: Question) -> tuple[Channels, Channels]:
+    def _made(self, question: Question) -> _Sample:
         given, truth = self._read(question)
         numbers = {name: torch.full_like(given[name], value) for name, value in question.numbers}
-        wanted = len(self.surrogate.spec.out_names) * question.applications
+        wanted, unsolved = len(self.surrogate.spec.out_names) * question.applications, ""
         if question.solve and (question.changed or len(truth) < wanted):
             if isinstance(self.solver, str):
                 raise ValueError(f"solve=True: {self.solver}")
-            known = self._solved(self.solver, question)
-            return {name: (given | known | numbers)[name] for name in self.in_names}, known
+            try:
+                known = self._solved(self.solver, question)
+            except ValueError as error:  # strokes may be too strong for the solver, but not for the model
+                unsolved = str(error)
+            else:
+                return _Sample({name: (given | known | numbers)[name] for name in self.in_names}, known)
         grid = self.grid.with_points(question.points)
         for stroke in question.strokes:
             bump = allowed(self.problem, stroke.field, stroke.on(grid))
             for name in self._of_field(stroke.field):
                 given[name] = given[name] + bump
-        return given | numbers, {} if question.changed else truth
+        return _Sample(given | numbers, {} if question.changed else truth, unsolved)
 
     def _solved(self, solver: Solver, question: Question) -> dict[str, Tensor]:
         """All frames, from the first that the model is given on."""

@@ -57,6 +57,7 @@ def answered(explorer: Explorer, content: Any) -> dict[str, Any]:
         "truth": {name: _encoded(values) for name, values in answer.truth.items()},
         "numbers": {name: float(answer.given[name].flatten()[0]) for name in explorer.numbers},
         "times": {name: when for name, when in times.items() if when is not None},
+        "unsolved": answer.unsolved,
         "errors": answer.errors,
         "limits": _limits(answer, fields),
         "seconds": answer.seconds,

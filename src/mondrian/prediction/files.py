@@ -37,6 +37,8 @@ def load_model(folder: str | Path, *, device: str = "cpu") -> OperatorModel:
     folder = Path(folder)
     if not folder.exists():
         raise FileNotFoundError(f"{folder} does not exist; needed an artefact or a training run")
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file; needed the folder of an artefact or of a training run")
     artefact = folder
     if not (folder / CONFIG).exists() and ((folder / "artefact").exists() or (folder / "run.json").exists()):
         artefact = folder / "artefact"

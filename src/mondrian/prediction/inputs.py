@@ -64,8 +64,7 @@ def open_samples(
     if path.suffix not in ARRAYS:
         raise ValueError(f"{path} ends in {path.suffix!r}; needed {_kinds()}")
     arrays = stored_arrays(path)
-    known = {*predictor.in_names, *(field_and_step(name)[0] for name in predictor.in_names)}
-    if len(arrays) == 1 and not (predictor.named and known & arrays.keys()):
+    if len(arrays) == 1 and not (predictor.named and _names(predictor) & arrays.keys()):
         return from_array(next(iter(arrays.values())), predictor)
     return from_named(arrays, predictor, str(path))
 
@@ -86,16 +85,16 @@ def from_array(array: StoredArray, predictor: Predictor) -> Samples:
 def from_named(arrays: Mapping[str, StoredArray], predictor: Predictor, name: str) -> Samples:
     """Arrays called by a channel (`u[0]`) or by a field (`u`: all its channels, in their order).
 
-    Shapes: `(batch, *space)`, or `(batch, channel, *space)` for a field of several channels. Numbers, constant in
-    space, are `(batch,)`, or one number for all. Arrays with other names are left alone.
+    Shapes: `(batch, *space)`, or `(batch, channel, *space)` for a field of several channels, such as `v` of `v_x` and
+    `v_y`. Numbers, constant in space, are `(batch,)`, or one number for all. Arrays with other names are left alone.
     """
     if not predictor.named:
         raise ValueError(f"{name} holds the arrays {sorted(arrays)}; a model without names of channels needs one array")
     columns: list[tuple[StoredArray, int]] = []
     counts: dict[str, int] = {}
     for channel in predictor.in_names:
-        key = channel if channel in arrays else field_and_step(channel)[0]
-        if key not in arrays:
+        key = next((key for key in _keys(channel) if key in arrays), "")
+        if not key:
             needed = ", ".join(predictor.in_names)
             raise ValueError(f"{name} holds {sorted(arrays)} but nothing for channel {channel!r}; needed {needed}")
         columns.append((arrays[key], counts.get(key, 0)))
@@ -107,7 +106,8 @@ def from_named(arrays: Mapping[str, StoredArray], predictor: Predictor, name: st
     batch, space = fields[0].shape[0], fields[0].shape[-predictor.dim :]
     for key, count in counts.items():
         _real(arrays[key])
-        fits = {(batch, count, *space)} | ({(batch, *space), (batch,), ()} if count == 1 else set())
+        alone = count == 1 and key in _names(predictor)  # otherwise there is an axis of channels
+        fits = {(batch, count, *space)} | ({(batch, *space), (batch,), ()} if alone else set())
         if arrays[key].shape not in fits:
             needed = " or ".join(str(shape) for shape in sorted(fits, key=len, reverse=True))
             raise ValueError(f"{arrays[key]} does not fit the other arrays; needed {needed}")
@@ -191,6 +191,21 @@ def _find(source: Source, name: str) -> tuple[Field, int]:
     raise ValueError(f"{source.name} has no {wanted!r} for channel {name!r}; it has {held}")
 
 
+def _keys(channel: str) -> tuple[str, ...]:
+    """What the array of a channel may be called: as it is, without its step, as the field it is a component of.
+
+    >>> _keys("velocity_x[0]")
+    ('velocity_x[0]', 'velocity_x', 'velocity')
+    """
+    name = field_and_step(channel)[0]
+    return channel, name, name.rpartition("_")[0] or name
+
+
+def _names(predictor: Predictor) -> set[str]:
+    """The channels that a model takes, with their steps and without."""
+    return {*predictor.in_names, *(field_and_step(name)[0] for name in predictor.in_names)}
+
+
 def _samples(array: StoredArray, start: int, stop: int, rows: slice, *, dim: int) -> Shaped[np.ndarray, "..."]:
     """Some samples of an array, of those with points some rows."""
     if len(array.shape) <= 1:
@@ -199,7 +214,7 @@ def _samples(array: StoredArray, start: int, stop: int, rows: slice, *, dim: int
 
 
 def _real(array: StoredArray) -> None:
-    if array.dtype.kind not in "fiu":
+    if array.dtype.kind not in "fiub":  # neuraloperator's Darcy files say where the medium is with booleans
         raise ValueError(f"{array} has dtype {array.dtype}; needed real numbers")
 
 

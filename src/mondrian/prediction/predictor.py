@@ -58,6 +58,8 @@ class Predictor:
         self._logarithms = [scale.log for scale in spec.in_scales] if self.named else [False] * len(self.in_names)
         weights = next(model.parameters())
         self.dtype, self.device = weights.dtype, weights.device
+        # Of a surrogate in half precision single: numbers with a unit may not fit into less.
+        self.in_dtype = torch.promote_types(self.dtype, torch.float32) if self.named else self.dtype
 
     def __call__(
         self, x: Shaped[Tensor, "batch channel *space"], *, first: int = 0
@@ -88,13 +90,10 @@ class Predictor:
     def prepared(
         self, x: Shaped[Tensor, "batch channel *space"], *, first: int = 0
     ) -> Float[Tensor, "batch channel *space"]:
-        """Samples, or slabs of them, as the model takes them: in its precision, on its device, without bad numbers.
-
-        A surrogate in half precision takes single precision: numbers with a unit may not fit into less.
-        """
-        if x.is_complex() or x.dtype is torch.bool:
+        """Samples, or slabs of them, as the model takes them: of `in_dtype`, on its device, without bad numbers."""
+        if x.is_complex():
             raise ValueError(f"x has dtype {x.dtype}; needed real numbers")
-        x = x.to(self.device, torch.promote_types(self.dtype, torch.float32) if self.named else self.dtype)
+        x = x.to(self.device, self.in_dtype)
         self._check_values(x, first)
         return x
 
@@ -163,9 +162,9 @@ def predict(
     """The predictions for `(batch, channel, *space)`, or for one sample `(channel, *space)`: of the kind of `x`.
 
     `batch_size` samples are worked on at a time, in the precision of the model; the answer has the precision of
-    `x`, or the model's if `x` holds integers, and its device. `steps` applications in a row follow each other
-    along the channels. `grid` is the box of the samples, by default the model's own; `out_grid` holds the points of the
-    answer, by default those of the samples.
+    `x`, or the model's if `x` holds integers or booleans, and its device. `steps` applications in a row follow each
+    other along the channels. `grid` is the box of the samples, by default the model's own; `out_grid` holds the points
+    of the answer, by default those of the samples.
 
     >>> from mondrian import vit_no
     >>> model = vit_no(in_channels=1, out_channels=1, hidden_channels=8, subdomains=(2,))
@@ -195,8 +194,8 @@ def predict(
 
 
 def as_tensor(values: Shaped[np.ndarray, "..."]) -> Shaped[Tensor, "..."]:
-    """A copy of `values`; whole numbers become float64."""
-    if values.dtype.kind not in "fiu":
+    """A copy of `values`; whole numbers and booleans become float64."""
+    if values.dtype.kind not in "fiub":
         raise ValueError(f"x has dtype {values.dtype}; needed real numbers")
     known = values.dtype.kind == "f" and values.dtype.itemsize <= 8
     return torch.from_numpy(np.array(values, dtype=values.dtype.newbyteorder("=") if known else np.float64, order="C"))
@@ -210,7 +209,7 @@ def as_numpy(values: Float[Tensor, "..."], dtype: np.dtype[Any]) -> Shaped[np.nd
 
 
 def answer_dtype(given: np.dtype[Any], model: torch.dtype) -> np.dtype[Any]:
-    """The dtype of the answer to values of dtype `given`: the same, or that of the model for whole numbers."""
+    """The dtype of the answer to values of dtype `given`: the same, or the model's for whole numbers and booleans."""
     if given.kind == "f" and given.itemsize <= 8:
         return given.newbyteorder("=")
     return np.dtype(np.float64 if model is torch.float64 else np.float32)

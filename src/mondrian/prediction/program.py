@@ -40,7 +40,8 @@ NAME = "mondrian"  # of the description in the file
 MADE_WITH = 2  # samples that a program is made with: not one, which would be taken for a constant
 TRIED_WITH = (1, 3)  # samples that it is tried with
 TOLERANCE = 1e-3  # of a channel's range: what a program may differ from its model by
-ROUNDING = 64  # and in units of the last place of the channel's largest value
+ROUNDING = 64  # and in units of float32's last place, of the channel's largest value
+MODEL_ROUNDING = 8  # and in those of the model's precision, of the largest value without the offset of its scale
 
 Written = tuple[bytes, Callable[[Tensor], Tensor]]  # the content of a file, and how to run it
 
@@ -59,7 +60,7 @@ def write_program(predictor: Predictor, file: str | Path, points: tuple[int, ...
             content, run = kinds[file.suffix](predictor, points)
             for count in TRIED_WITH:
                 x = samples(predictor, points, count)
-                _compare(predictor(x), run(x))
+                _compare(predictor, predictor(x), run(x))
         except (ValueError, MissingLibrary):
             raise
         except Exception as error:  # exporters have no error in common
@@ -84,7 +85,7 @@ def description(predictor: Predictor, points: tuple[int, ...]) -> str:
         "out": list(predictor.out_names),
         "grid": box.to_json(),
         "out_grid": (predictor.out_grid or box).to_json(),
-        "dtype": str(predictor.dtype).removeprefix("torch."),
+        "dtype": str(predictor.in_dtype).removeprefix("torch."),
     }
     return json.dumps(about)
 
@@ -95,7 +96,7 @@ def samples(predictor: Predictor, points: tuple[int, ...], count: int) -> Float[
         raise ValueError(f"points={points} must give at least one point along each of {predictor.dim} axes")
     shape = (count, len(predictor.in_names), *points)
     z = torch.randn(shape, generator=torch.Generator().manual_seed(count), dtype=torch.float64)
-    z = z.to(predictor.device, predictor.dtype)
+    z = z.to(predictor.device, predictor.in_dtype)
     return predictor.model.physical_input(z) if isinstance(predictor.model, Surrogate) else z
 
 
@@ -156,15 +157,26 @@ def _onnx(predictor: Predictor, points: tuple[int, ...]) -> Written:
     return content, run
 
 
-def _compare(wanted: Float[Tensor, "batch channel *points"], found: Float[Tensor, "batch channel *points"]) -> None:
+def _compare(
+    predictor: Predictor, wanted: Float[Tensor, "batch channel *points"], found: Float[Tensor, "batch channel *points"]
+) -> None:
     """Refuse a program that does not answer what its model does, in any of the channels."""
     wanted, found = (y.to("cpu", torch.float64).transpose(0, 1).flatten(1) for y in (wanted, found))
     rounding = ROUNDING * torch.finfo(torch.float32).eps * wanted.abs().amax(dim=1)
+    rounding += MODEL_ROUNDING * torch.finfo(predictor.dtype).eps * (wanted - _offsets(predictor)).abs().amax(dim=1)
     error = (found - wanted).abs().amax(dim=1)
     allowed = TOLERANCE * (wanted.amax(dim=1) - wanted.amin(dim=1)) + rounding
     if not bool((error <= allowed).all()):
         channel = int((error / allowed).nan_to_num(nan=torch.inf).argmax())
         raise ValueError(f"channel {channel} of the program differs from its model by {error[channel]:.2g}")
+
+
+def _offsets(predictor: Predictor) -> Float[Tensor, "channel 1"]:
+    """What the scales add to the channels of the answer, in a precision of their own."""
+    if not isinstance(predictor.model, Surrogate):
+        return torch.zeros(len(predictor.out_names), 1, dtype=torch.float64)
+    shifts = [0.0 if scale.log else scale.shift for scale in predictor.model.spec.out_scales]
+    return torch.tensor(shifts * predictor.applications, dtype=torch.float64)[:, None]
 
 
 def _reason(error: BaseException) -> str:

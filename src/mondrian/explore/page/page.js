@@ -140,7 +140,8 @@ const show = () => {
     draw(panels.given, `given ${from}${time(given)}`, answer.given[given], answer.limits.given[from]);
   }
   const predicted = answer.predicted[name], truth = answer.truth[name] || null, ends = answer.limits.predicted[field];
-  const missing = about.unsolved ? `No truth is known: ${about.unsolved}.` : "No truth is stored for this.";
+  const reason = answer.unsolved || about.unsolved;
+  const missing = reason ? `No truth is known: ${reason}.` : "No truth is stored for this.";
   draw(panels.truth, `truth ${field}${time(name)}`, truth, ends, { missing });
   const lines = truth && [[truth, css("--soft")], [predicted, css("--accent"), true]];
   draw(panels.prediction, `prediction ${field}${time(name)}`, predicted, ends, { lines, note: `${digits(1000 * answer.seconds)} ms` });
