@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import math
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +62,26 @@ def remove_partial(path: Path) -> None:
     """Remove what a killed process left of `path`."""
     for leftover in path.parent.glob(f".{path.name}.*.partial"):
         leftover.unlink(missing_ok=True)
+
+
+@contextmanager
+def holding(path: Path, numbers: Iterable[int], *, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold `numbers`, ascending, of the lock file `path`: other processes that want one of them wait till the end.
+
+    `waiting` is called before this one waits. A process that ends, in whatever way, holds nothing any more.
+    """
+    with open(path, "wb") as file:
+        try:
+            for number in numbers:
+                try:
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+                except BlockingIOError:
+                    waiting()
+                    fcntl.lockf(file, fcntl.LOCK_EX, 1, number)
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise  # these are of file systems without locks, which some clusters have: there nobody waits
+        yield
 
 
 def _sync_folder(folder: Path) -> None:

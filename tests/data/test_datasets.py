@@ -13,10 +13,12 @@ from lightning.fabric.utilities.apply_func import move_data_to_device
 from torch.utils.data import DataLoader, Subset
 
 from mondrian import Grid
-from mondrian.data.arrays import ContiguousArray
+from mondrian.data import arrays
+from mondrian.data.arrays import ContiguousArray, PartialArray
 from mondrian.data.datasets import Batch, Window, WindowDataset, collate, split_simulations
 from mondrian.data.sources import ArrayFile, Axis, WellFiles
 from mondrian.data.sources.base import Source
+from mondrian.data.splits import Splits
 from mondrian.data.store import Simulations, write_shard
 
 GRID = Grid(extent=(2.0, 2.0), points=(8, 8))
@@ -137,7 +139,7 @@ def test_reading_keeps_few_files_open_and_little_in_memory(tmp_path: Path) -> No
         data = Simulations(grid=GRID.with_points((64, 64)), times=np.array([0.0, 1.0]), fields={"u": u}, scalars={})
         write_shard(tmp_path / f"{number:03d}.hdf5", data, name="test", identity={})
     source = WellFiles(path=str(tmp_path)).open()
-    size = source.fields["u"].nbytes
+    size = source.fields["u"].nbytes(range(len(source)))
     assert size > 10 * 2**20
     before = len(os.listdir("/proc/self/fd"))
     lazy = WindowDataset(source, Window(input=("u",), target=("u",)), memory=size - 1)
@@ -154,6 +156,68 @@ def test_reading_keeps_few_files_open_and_little_in_memory(tmp_path: Path) -> No
     del lazy, source, array
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+@pytest.mark.parametrize("axes", ["stxx", "txxs", "xxst"])
+@pytest.mark.parametrize("bite", [1, 3 * 2**15, 2**24])
+def test_only_the_simulations_that_are_chosen_are_kept_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, axes: str, bite: int
+) -> None:
+    u = np.random.default_rng(0).standard_normal((9, 4, 32, 32))
+    kinds = {"s": Axis.SIMULATION, "t": Axis.TIME, "x": Axis.SPACE}
+    np.save(tmp_path / "u.npy", np.moveaxis(u, (0, 1), (axes.index("s"), axes.index("t"))))
+    source = ArrayFile(path=str(tmp_path / "u.npy"), axes=tuple(kinds[axis] for axis in axes)).open()
+    monkeypatch.setattr(arrays, "BITE", bite)
+    window = Window(input=("u",), target=("u",))
+    size = u[:3].nbytes
+    data = WindowDataset(source, window, simulations=(7, 2, 3), memory=size)
+    assert data.in_memory
+    assert not WindowDataset(source, window, simulations=(7, 2, 3), memory=size - 1).in_memory
+    (piece,) = data.source.fields["u"].pieces
+    assert isinstance(piece.array, PartialArray)
+    assert piece.array.values.nbytes == size
+    for index in range(len(data)):
+        simulation, step = data.locate(index)
+        np.testing.assert_array_equal(data[index]["y"][0], u[simulation, step + 1].astype(np.float32))
+    again = WindowDataset(data.source, window, simulations=(3,))  # of those that are in memory
+    np.testing.assert_array_equal(again[2]["x"][0], u[3, 2].astype(np.float32))
+    with pytest.raises(IndexError, match=r"4 along axis \d of .*u\.npy: u \(.*\) was not loaded"):
+        WindowDataset(data.source, window, simulations=(4,))[0]
+
+
+def test_parts_of_one_file_hold_it_once(tmp_path: Path) -> None:
+    u = np.zeros((20, 2, 64))
+    np.save(tmp_path / "u.npy", u)
+    files = ArrayFile(path=str(tmp_path / "u.npy"), axes=(Axis.SIMULATION, Axis.TIME, Axis.SPACE))
+    splits = Splits(files=files, window=Window(input=("u",), target=("u",)), simulations=5)
+    held = 0
+    for split, count in {"train": 5, "valid": 3, "test": 3}.items():
+        (piece,) = splits.dataset(split).source.fields["u"].pieces
+        assert isinstance(piece.array, PartialArray)
+        assert piece.array.values.nbytes == count * u[0].nbytes
+        held += count
+    assert held < len(u)
+
+
+def test_files_without_a_chosen_simulation_are_not_read(source: Source) -> None:
+    data = WindowDataset(source, Window(input=("u", "gamma"), target=("v",)), simulations=(3, 4))
+    (first, second) = data.source.fields["u"].pieces
+    assert first is source.fields["u"].pieces[0]
+    assert second is not source.fields["u"].pieces[1]
+    assert data[3]["x"][:, 0, 0].tolist() == pytest.approx([100, 0.02])
+
+
+@pytest.mark.parametrize("memory", [0, 2**30])
+def test_simulations_may_be_an_array_of_numpy(tmp_path: Path, memory: int) -> None:
+    u = np.random.default_rng(0).standard_normal((4, 3, 64, 64))
+    np.save(tmp_path / "u.npy", u)
+    axes = (Axis.SIMULATION, Axis.TIME, Axis.SPACE, Axis.SPACE)
+    source = ArrayFile(path=str(tmp_path / "u.npy"), axes=axes).open()
+    data = WindowDataset(source, Window(input=("u",), target=("u",)), simulations=np.arange(1, 4), memory=memory)
+    np.testing.assert_array_equal(data[0]["x"][0], u[1, 0].astype(np.float32))
+    assert type(data[0]["simulation"]) is int
+    array = source.fields["u"].pieces[0].array
+    np.testing.assert_array_equal(array.read((np.int64(2), np.int64(1))), u[2, 1])
 
 
 def test_not_a_number_is_named_by_file_key_and_shape(tmp_path: Path) -> None:

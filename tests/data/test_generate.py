@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from mondrian.data import store
 from mondrian.data.generate import generate, make_shard, plan
 from mondrian.data.manifest import Manifest
 from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, NavierStokes, Problem, simulation_seed, uniform
-from mondrian.data.restriction import BlockAverage, Linear
+from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear
 from mondrian.data.sources import WellFiles
 from mondrian.data.store import read_shard
 
@@ -162,6 +162,78 @@ def test_killed_at_every_write_sync_and_rename_it_goes_on(tmp_path: Path) -> Non
     assert restarts > 5
 
 
+def pause_at_a_shard(folder: Path, share: tuple[int, int], ready: Any, go: Any, leave: Callable[[int], None]) -> None:
+    """Generate in this process, and pause where the first shard is written and not yet renamed."""
+    sync = os.fsync
+
+    def paused(descriptor: int) -> None:
+        if not ready.is_set() and list(folder.rglob(".shard_*.partial")):
+            ready.set()
+            go.wait(60)
+        sync(descriptor)
+
+    os.fsync = paused
+    generate(folder, few(), share=share)
+    leave(0)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Callable[[tuple[int, int]], tuple[Any, Any]]]:
+    """Another process that generates, and has paused; an event lets it go on."""
+    context = multiprocessing.get_context("fork")
+    ready, go = context.Event(), context.Event()
+    started = []
+
+    def start(share: tuple[int, int]) -> tuple[Any, Any]:
+        process = context.Process(target=pause_at_a_shard, args=(tmp_path, share, ready, go, os._exit))
+        process.start()
+        started.append(process)
+        assert ready.wait(60)
+        return process, go
+
+    yield start
+    go.set()
+    for process in started:
+        process.join()
+
+
+def test_of_two_that_make_the_same_data_the_second_waits_and_finds_them(
+    tmp_path: Path, other: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process, go = other((0, 1))
+    simulated: list[int] = []
+    solve = AllenCahn.solve
+
+    def watched(problem: AllenCahn, seeds: list[int], grid: Grid) -> Any:
+        simulated.extend(seeds)
+        return solve(problem, seeds, grid)
+
+    def holding(path: Path, numbers: Iterator[int], *, waiting: Callable[[], None]) -> Any:
+        return files.holding(path, numbers, waiting=lambda: (waiting(), go.set()))
+
+    monkeypatch.setattr(AllenCahn, "solve", watched)
+    monkeypatch.setattr("mondrian.data.generate.holding", holding)  # the other goes on when this one waits
+    manifest = generate(tmp_path, few(), progress=True)
+    process.join()
+    assert process.exitcode == 0  # its file was there when it was to be renamed
+    assert not simulated
+    assert capsys.readouterr().out == f"another process makes {tmp_path}; waiting for it\n"
+    assert not manifest.missing
+
+
+def test_shares_of_a_folder_do_not_wait_for_each_other(
+    tmp_path: Path, other: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process, go = other((0, 2))
+    assert generate(tmp_path, few(), share=(1, 2), progress=True).missing
+    assert process.is_alive()
+    assert not capsys.readouterr().out
+    go.set()
+    process.join()
+    assert process.exitcode == 0
+    assert not Manifest.load(tmp_path).missing
+
+
 def test_what_exists_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = generate(tmp_path, wanted())
     changed = {file: (tmp_path / file).stat().st_mtime_ns for file in manifest.files()}
@@ -230,6 +302,21 @@ def test_a_folder_keeps_its_arguments(tmp_path: Path, change: dict[str, Any], me
     generate(tmp_path, wanted(), share=(0, 7))
     with pytest.raises(ValueError, match=rf"manifest\.json was made with {message}"):
         generate(tmp_path, wanted(**change))
+
+
+def test_another_version_takes_what_is_whole_and_makes_nothing_to_go_with_it(tmp_path: Path) -> None:
+    old = generate(tmp_path, replace(wanted(), version="0.0.0"))
+    assert generate(tmp_path, wanted()) == Manifest.load(tmp_path) == old
+    message = r"was made with version=0\.0\.0, now it is .*`mondrian generate path=.*`mondrian train data\.path="
+    victim = tmp_path / old.files()[0]
+    victim.write_bytes(b"damaged")
+    with pytest.raises(ValueError, match=message):
+        generate(tmp_path, wanted(), repair=True)
+    victim.unlink()
+    with pytest.raises(ValueError, match=message):
+        generate(tmp_path, wanted())
+    assert Manifest.load(tmp_path) == old
+    assert generate(tmp_path, replace(wanted(), version="0.0.0")) == old
 
 
 def test_a_folder_without_a_shard_takes_other_arguments(tmp_path: Path, reference: dict[str, bytes]) -> None:
@@ -337,6 +424,8 @@ def test_resolutions_are_restrictions_of_one_simulation(tmp_path: Path) -> None:
         (replace(SQUARE, native=True), (2, 8), r"grid.points=\(2, 8\) must be at least 4"),
         (replace(SQUARE, grid=Grid(extent=(1.0, 1.0), points=(32, 32))), (16, 16), "both axes periodic"),
         (tiny(grid=replace(tiny().grid, periodic=(True, False))), (8, 8), "no periodic axes"),
+        (tiny(restriction=FourierTruncation()), (8, 16), r"to points=\(8, 16\) needs periodic axes there"),
+        (AllenCahn(grid=Grid(extent=(1.0,) * 4, points=(4,) * 4)), (2,) * 4, "has 4 axes; needed at most 3"),
     ],
 )
 def test_points_that_cannot_be_made_are_refused_before_anything_is(
@@ -356,6 +445,7 @@ def test_points_that_cannot_be_made_are_refused_before_anything_is(
         (SQUARE, (12, 5)),
         (CUBE, (4, 3, 1)),
         (tiny(), (16, 16)),
+        (tiny(restriction=FourierTruncation()), (16, 16)),
     ],
 )
 def test_points_that_are_planned_are_made(problem: Problem, points: tuple[int, ...]) -> None:

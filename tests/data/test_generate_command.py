@@ -62,6 +62,10 @@ def test_overrides(arguments: list[str], check) -> None:
             "data=burgers cannot be generated; needed one of allen_cahn, allen_cahn3d, kuramoto_sivashinsky, ",
         ),
         (["path=p", "restrict=cubic"], "restrict=cubic is not known; needed one of average, linear, fourier"),
+        (
+            ["path=p", "scale=smoke", "restrict=fourier"],
+            "FourierTruncation() of (128, 128) to points=(32, 32) needs periodic axes",
+        ),
         (["path=p", "worker=2"], "no setting 'worker'; did you mean workers?"),
         (["path=p", "seed=-1"], "seed=-1 must be a whole number from 0 on"),
         (["path=p", "repair"], "'repair' is no setting; needed key=value"),

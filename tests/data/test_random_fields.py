@@ -1,7 +1,9 @@
 """Random fields: one function a seed, with the spectrum and the size that they claim."""
 
 import math
+import tracemalloc
 
+import numpy as np
 import pytest
 import torch
 
@@ -77,6 +79,24 @@ def test_noise_is_standard_normal_and_never_changes():
     assert correlation.abs().max() < 5 / math.sqrt(64 * 64)
     pinned = noise([0, 1], (2, 2)).flatten()
     assert pinned.tolist() == pytest.approx(PINNED, abs=1e-12)
+
+
+@pytest.mark.parametrize("modes", [(40,), (5, 9), (64, 3), (3, 64), (9, 8, 7), (2, 40, 3), (2, 3, 4, 3)])
+def test_noise_is_the_stream_of_the_seed_in_the_order_of_shells(modes):
+    index = np.indices((max(modes),) * len(modes)).reshape(len(modes), -1)
+    order = np.lexsort((*index[::-1], index.max(axis=0)))
+    uniform = np.empty(order.size)
+    uniform[order] = ((np.random.Philox(5).random_raw(order.size) >> np.uint64(11)) + 0.5) * 2.0**-53
+    cube = torch.special.ndtri(torch.from_numpy(uniform)).reshape((max(modes),) * len(modes))
+    assert torch.equal(noise([5], modes)[0], cube[tuple(slice(count) for count in modes)])
+
+
+def test_noise_of_a_long_box_takes_no_more_memory_than_its_modes():
+    tracemalloc.start()
+    xi = noise(range(16), (128, 16, 16))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3 * xi.nbytes
 
 
 @pytest.mark.parametrize("points", [(16, 16), (15, 17)])

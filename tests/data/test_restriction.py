@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from mondrian.data.restriction import block_average, fourier_truncate, linear
+from mondrian import Grid
+from mondrian.data.restriction import FourierTruncation, block_average, fourier_truncate, linear
 
 F64 = torch.float64
 
@@ -62,6 +63,16 @@ def test_fourier_truncation_removes_the_rest_and_forgets_it():
     assert fourier_truncate(high, (16, 16)).abs().max() < 1e-13
     u = torch.randn(48, 48, generator=torch.Generator().manual_seed(0), dtype=F64)
     assert torch.allclose(fourier_truncate(fourier_truncate(u, (24, 24)), (12, 12)), fourier_truncate(u, (12, 12)))
+
+
+def test_fourier_truncation_is_refused_between_walls():
+    x = centres(128)
+    error = (fourier_truncate(torch.cos(torch.pi * x), (32,)) - torch.cos(torch.pi * centres(32))).abs().max()
+    assert error > 0.1
+    grid = Grid(extent=(1.0, 1.0), points=(128, 64), periodic=(True, False))
+    FourierTruncation().check(grid, (32, 64))
+    with pytest.raises(ValueError, match=r"to points=\(128, 32\) needs periodic axes there, periodic=\(True, False\)"):
+        FourierTruncation().check(grid, (128, 32))
 
 
 @pytest.mark.parametrize("restrict", [block_average, linear, fourier_truncate])

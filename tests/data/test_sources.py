@@ -90,9 +90,12 @@ def test_chunked_and_compressed_files_read_like_contiguous_ones(tmp_path: Path, 
         source = WellFiles(path=str(tmp_path / f"{name}.hdf5")).open()
         assert isinstance(source.fields["u"].pieces[0].array, kind)
         np.testing.assert_array_equal(source.fields["u"].read(3, slice(2, 5))[:, 0], field[3, 2:5])
-        loaded = source.load(["u"])
+        loaded = source.load(["u"], range(4))
         assert isinstance(loaded.fields["u"].pieces[0].array, MemoryArray)
         np.testing.assert_array_equal(loaded.fields["u"].read(1, slice(0, 6))[:, 0], field[1])
+        some = source.load(["u"], [3, 1])
+        for number in (1, 3):
+            np.testing.assert_array_equal(some.fields["u"].read(number, slice(2, 5))[:, 0], field[number, 2:5])
 
 
 @pytest.mark.parametrize("chunks", [None, (1, 2, 16, 16)], ids=["contiguous", "chunked"])
@@ -240,11 +243,37 @@ def test_pdebench_one_group_for_each_seed(tmp_path: Path, values: np.ndarray) ->
     np.testing.assert_array_equal(read, np.moveaxis(fields[2, 1:4], -1, 1))
 
 
+def test_pdebench_incompressible_flow(tmp_path: Path, values: np.ndarray) -> None:
+    velocity = np.stack([values, values + 10], axis=-1)
+    with h5py.File(tmp_path / "ns_incom_inhom_2d_6-0.h5", "w") as file:
+        for key, array in {
+            "velocity": velocity,
+            "particles": values[..., None] + 20,
+            "force": velocity[:, 0] + 30,
+            "t": np.tile(np.linspace(0, 2, 5, dtype=np.float32), (3, 1)),
+        }.items():
+            file.create_dataset(key, data=array, chunks=(1, 1, *array.shape[2:]), compression="lzf", shuffle=True)
+    source = PDEBenchFile(path=str(tmp_path / "ns_incom_inhom_2d_6-0.h5")).open()
+    assert source.grid == Grid(extent=(1.0, 1.0), points=(6, 4))
+    assert source.times.tolist() == [0, 0.5, 1, 1.5, 2]
+    data = WindowDataset(source, Window(input=("velocity", "particles", "force"), target=("velocity",)))
+    assert data.in_channels == ("velocity_x[0]", "velocity_y[0]", "particles[0]", "force_x", "force_y")
+    assert data.out_channels == ("velocity_x[1]", "velocity_y[1]")
+    sample = data[4 + 2]  # simulation 1, from step 2 on
+    u = values[1, 2]
+    np.testing.assert_array_equal(sample["x"], [u, u + 10, u + 20, values[1, 0] + 30, values[1, 0] + 10 + 30])
+    np.testing.assert_array_equal(sample["y"], [values[1, 3], values[1, 3] + 10])
+
+
 def test_pdebench_errors_name_file_key_and_shape(tmp_path: Path, values: np.ndarray) -> None:
     path = tmp_path / "bad.hdf5"
     with h5py.File(path, "w") as file:
+        file["vorticity"] = values
+    with pytest.raises(ValueError, match=r"bad\.hdf5 has keys \['vorticity'\]"):
+        PDEBenchFile(path=str(path)).open()
+    with h5py.File(path, "w") as file:
         file["velocity"] = values
-    with pytest.raises(ValueError, match=r"bad\.hdf5 has keys \['velocity'\]"):
+    with pytest.raises(ValueError, match=r"bad\.hdf5: velocity \(3, 5, 6, 4\) must be \(b, t, x, \.\.\., component\)"):
         PDEBenchFile(path=str(path)).open()
     with h5py.File(path, "w") as file:
         file["tensor"] = values[0, 0]

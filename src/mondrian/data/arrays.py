@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import h5py
 import numpy as np
 from jaxtyping import Shaped
 
-Index = tuple[int | slice, ...]
+Index = tuple[SupportsIndex | slice, ...]
+BITE = 2**24  # bytes that are read at once of an array of which some rows are kept
 _ALL = slice(None)
 
 
@@ -54,6 +56,37 @@ class MemoryArray(StoredArray):
         return np.asarray(self.values[index])
 
 
+class PartialArray(StoredArray):
+    """Some rows of an array along `axis`, ascending, in memory; the others cannot be read.
+
+    >>> whole = MemoryArray(np.arange(6.0).reshape(3, 2), file="numbers.npy")
+    >>> PartialArray(whole, axis=0, rows=[0, 2]).read((2, slice(None)))
+    array([4., 5.])
+    """
+
+    def __init__(self, array: StoredArray, *, axis: int, rows: Sequence[int]) -> None:
+        super().__init__(file=array.file, key=array.key, shape=array.shape, dtype=array.dtype)
+        self.axis = axis
+        self.values = np.empty((*self.shape[:axis], len(rows), *self.shape[axis + 1 :]), self.dtype)
+        self._places = {row: place for place, row in enumerate(rows)}
+        before = (_ALL,) * axis
+        # Neither all at once nor row by row: a row of the last axis is a number here and there of the whole file.
+        at_once = max(1, BITE * self.shape[axis] // max(1, self.nbytes))
+        for start in range(0, self.shape[axis], at_once):
+            low, high = np.searchsorted(rows, (start, start + at_once))
+            if low < high:
+                kept = np.asarray(rows[low:high])
+                bite = array.read((*before, slice(kept[0], kept[-1] + 1)))
+                self.values[(*before, slice(low, high))] = bite.take(kept - kept[0], axis)
+
+    def read(self, index: Index) -> Shaped[np.ndarray, "..."]:
+        row = index[self.axis]
+        place = None if isinstance(row, slice) else self._places.get(operator.index(row))
+        if place is None:
+            raise IndexError(f"{row} along axis {self.axis} of {self} was not loaded")
+        return np.asarray(self.values[(*index[: self.axis], place, *index[self.axis + 1 :])])
+
+
 class ContiguousArray(StoredArray):
     """An array whose bytes lie in order from `offset` on, read with one `pread` where a part is one piece.
 
@@ -71,8 +104,8 @@ class ContiguousArray(StoredArray):
 
     def read(self, index: Index) -> Shaped[np.ndarray, "..."]:
         start = axis = 0
-        while axis < len(index) and isinstance(number := index[axis], int):
-            start += _position(number, self.shape[axis], self) * self._strides[axis]
+        while axis < len(index) and not isinstance(number := index[axis], slice):
+            start += _position(operator.index(number), self.shape[axis], self) * self._strides[axis]
             axis += 1
         if axis == len(index):
             return self._bytes(start, math.prod(self.shape[axis:])).reshape(self.shape[axis:])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import torch
@@ -80,7 +81,7 @@ class WindowDataset(Dataset[Sample]):
 
     Channels count their steps from the last one that is given, `u[0]`; without one, from the first of the simulation.
 
-    `simulations` keeps only some: split by simulation, never by window. Up to `memory` bytes the fields are
+    `simulations` keeps only some: split by simulation, never by window. Up to `memory` bytes the fields of these are
     read once and kept; beyond that each sample is read from its file, by handles that every worker opens for
     itself.
 
@@ -100,16 +101,16 @@ class WindowDataset(Dataset[Sample]):
         source: Source,
         window: Window,
         *,
-        simulations: Sequence[int] | None = None,
+        simulations: Iterable[SupportsIndex] | None = None,
         memory: int = 2**30,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         names = tuple(dict.fromkeys((*window.input, *window.target)))
         self.window = window
-        self.simulations = tuple(range(len(source)) if simulations is None else simulations)
+        self.simulations = tuple(range(len(source)) if simulations is None else map(operator.index, simulations))
         self.dtype = dtype
-        self.in_memory = sum(source.field(name).nbytes for name in names) <= memory
-        self.source = source.load(names) if self.in_memory else source
+        self.in_memory = sum(source.field(name).nbytes(self.simulations) for name in names) <= memory
+        self.source = source.load(names, self.simulations) if self.in_memory else source
         self._numpy_dtype = torch.empty((), dtype=dtype).numpy().dtype
         fields = self.source.fields
         self._input = _order(fields[name] for name in window.input)

@@ -20,7 +20,9 @@ from tqdm import tqdm
 from mondrian.data.manifest import FILE, Manifest, Shard, collect
 from mondrian.data.problems import Problem, simulation_seed
 from mondrian.data.store import Simulations, damage, read_identity, write_shard
-from mondrian.files import remove_partial
+from mondrian.files import holding, remove_partial
+
+LOCK = ".lock"  # a byte for each shard
 
 
 def plan(
@@ -70,30 +72,42 @@ def generate(
 
     `share=(i, n)` makes every n-th shard from the i-th on: n machines with a common folder, or folders to be
     merged later, need not know of each other. Shards that exist are checked; a damaged one is an error that
-    names it, or is made again with `repair`. Stop it in any way at any time: the next call goes on. A folder keeps the
-    arguments that its first shard was made with.
+    names it, or is made again with `repair`. Stop it in any way at any time: the next call goes on. Shards that another
+    process is making are waited for. A folder keeps the arguments that its first shard was made with; another version
+    may make none of its shards, but takes what is whole.
     """
     number, total = share
     if not 0 <= number < total:
         raise ValueError(f"share={number}/{total} must be one of 0/{total} to {total - 1}/{total}")
     if workers < 1:
         raise ValueError(f"workers={workers} must be at least 1")
-    _agree(folder, manifest)
-    mine = list(manifest.shards())[number::total]
-    missing = _missing(folder, mine, repair=repair)
-    bar = tqdm(
-        total=sum(shard.count for shard in mine),
-        initial=sum(shard.count for shard in mine) - sum(shard.count for shard in missing),
-        unit="sim",
-        desc=_problem(manifest).name,
-        disable=None if progress else True,
-        smoothing=0.1,
-    )
-    run = _run_here if workers == 1 or len(missing) < 2 else _run_in_processes
-    with bar:
-        for done in run(folder, manifest, missing, min(workers, len(missing))):
-            bar.update(done)
-    return collect(folder, manifest)
+    shards = list(manifest.shards())
+    mine = shards[number::total]
+    _, missing = _missing(folder, manifest, mine, repair=repair)
+    wanted = set(missing)
+
+    def waiting() -> None:
+        if progress:
+            print(f"another process makes {folder}; waiting for it", flush=True)
+
+    with holding(folder / LOCK, (place for place, shard in enumerate(shards) if shard in wanted), waiting=waiting):
+        known, missing = _missing(folder, manifest, missing, repair=repair)  # what nobody has made in the meantime
+        for shard in missing:
+            for file in shard.files().values():
+                remove_partial(folder / file)
+        bar = tqdm(
+            total=sum(shard.count for shard in mine),
+            initial=sum(shard.count for shard in mine) - sum(shard.count for shard in missing),
+            unit="sim",
+            desc=_problem(manifest).name,
+            disable=None if progress else True,
+            smoothing=0.1,
+        )
+        run = _run_here if workers == 1 or len(missing) < 2 else _run_in_processes
+        with bar:
+            for done in run(folder, manifest, missing, min(workers, len(missing))):
+                bar.update(done)
+    return collect(folder, known)
 
 
 def make_shard(folder: Path, manifest: Manifest, shard: Shard) -> Iterator[int]:
@@ -110,7 +124,6 @@ def make_shard(folder: Path, manifest: Manifest, shard: Shard) -> Iterator[int]:
         yield len(chunk)
     _agree(folder, manifest)  # another may have begun with other arguments, as long as there was no shard
     for sizes, file in shard.files().items():
-        remove_partial(folder / file)
         write_shard(
             folder / file,
             Simulations.join(part[sizes] for part in parts),
@@ -138,27 +151,34 @@ def damaged(folder: Path, manifest: Manifest, shards: Sequence[Shard]) -> dict[s
     return found
 
 
-def _agree(folder: Path, manifest: Manifest) -> None:
-    """Refuse a folder with shards of other arguments. One without any shard may have been begun with wrong ones."""
+def _agree(folder: Path, manifest: Manifest, *, version: bool = True) -> Manifest:
+    """The folder's manifest. Refuse one with shards of other arguments, or of another version where that counts.
+
+    A folder without any shard may have been begun with wrong ones.
+    """
     if not (folder / FILE).exists():
         manifest.save(folder)
-        return
+        return manifest
     there = Manifest.load(folder)
-    wanted = {"version": manifest.version, **manifest.arguments()}
-    for key, value in {"version": there.version, **there.arguments()}.items():
-        if value == wanted[key]:
-            continue
-        if not any((folder / file).exists() for file in there.files()):
-            manifest.save(folder)
-            return
-        raise ValueError(
-            f"{folder / FILE} was made with {key}={value}, now it is {wanted[key]}; "
-            "needed the same arguments, or another path"
-        )
+    made, now = ({"version": one.version, **one.arguments()} for one in (there, manifest))
+    other = [key for key in now if made[key] != now[key] and (version or key != "version")]
+    if not other:
+        return there
+    if not any((folder / file).exists() for file in there.files()):
+        manifest.save(folder)
+        return manifest
+    key = other[0]
+    raise ValueError(
+        f"{folder / FILE} was made with {key}={made[key]}, now it is {now[key]}; needed the same to go on, "
+        "or another folder (`mondrian generate path=...`, `mondrian train data.path=...`)"
+    )
 
 
-def _missing(folder: Path, shards: Sequence[Shard], *, repair: bool) -> list[Shard]:
-    known = Manifest.load(folder)
+def _missing(
+    folder: Path, manifest: Manifest, shards: Sequence[Shard], *, repair: bool
+) -> tuple[Manifest, list[Shard]]:
+    """The folder's manifest, and those of the shards that are to be made: none, if another version made the folder."""
+    known = _agree(folder, manifest, version=False)
     broken = damaged(folder, known, shards)
     if broken and not repair:
         lines = "".join(f"\n  {folder / file}: {what}" for file, what in broken.items())
@@ -166,11 +186,12 @@ def _missing(folder: Path, shards: Sequence[Shard], *, repair: bool) -> list[Sha
             f"{len(broken)} damaged files; `{_command(folder, known)}` makes them again, "
             f"with any other settings that the folder was made with:{lines}"
         )
-    return [
+    missing = [
         shard
         for shard in shards
         if any(file in broken or not (folder / file).exists() for file in shard.files().values())
     ]
+    return (_agree(folder, manifest) if missing else known), missing
 
 
 def _command(folder: Path, manifest: Manifest) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Restriction
 from mondrian.data.solvers import allen_cahn, kuramoto_sivashinsky, navier_stokes
 from mondrian.data.solvers.checks import check_steps
-from mondrian.data.store import Simulations
+from mondrian.data.store import AXES, Simulations
 from mondrian.grid import Grid
 from mondrian.spec import Spec
 
@@ -75,6 +75,8 @@ class Problem(Spec, ABC):
 
     def check(self, points: tuple[int, ...]) -> None:
         """Raise `ValueError` where simulations cannot be stored at `points`."""
+        if self.grid.dim > len(AXES):
+            raise ValueError(f"grid={self.grid} has {self.grid.dim} axes; needed at most {len(AXES)} to be stored")
         if len(points) != self.grid.dim:
             raise ValueError(f"points={points} have {len(points)} entries; {self.name} needs {self.grid.dim}")
         if min(points) < 1:
@@ -88,7 +90,7 @@ class Problem(Spec, ABC):
                 f"points={points} are finer than the simulation's {self.grid.points}; "
                 "needed a finer simulation, or native=true"
             )
-        self.restriction.check(self.grid.points, points)
+        self.restriction.check(self.grid, points)
 
     def simulate(self, seeds: Sequence[int], points: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], Simulations]:
         """Simulations at each of the resolutions; those of one seed are the same in any company."""
@@ -121,8 +123,8 @@ class Problem(Spec, ABC):
 class AllenCahn(Problem):
     r"""$u_t = \gamma \Delta u - (u^3 - u)$ without flux, from clipped random fields to $t = 6$, in any dimension.
 
-    Stored: `u` at $t = 0$ and at the end, and `gamma`, uniform in `gamma` and drawn from the simulation's own
-    seed.
+    Stored in up to three dimensions: `u` at $t = 0$ and at the end, and `gamma`, uniform in `gamma` and drawn from the
+    simulation's own seed.
     """
 
     name: ClassVar[str] = "allen_cahn"

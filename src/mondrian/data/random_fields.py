@@ -11,7 +11,7 @@ as they are; with `modes` given, all grids sample one and the same function.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from mondrian.grid import Grid
 
 # Amplitudes are normalised on the modes of this many points an axis, so that they don't change with the grid.
 REFERENCE_POINTS = 128
+BLOCK = 2**14  # numbers of a stream that are drawn at once
 
 
 def gaussian_random_field(
@@ -88,22 +89,46 @@ def noise(seeds: Sequence[int], modes: tuple[int, ...]) -> Float[Tensor, "batch 
     for seed in seeds:
         if seed < 0:
             raise ValueError(f"seeds={list(seeds)} must not be negative; {seed} is")
-    side = max(modes)
-    position = _positions(side, len(modes))
-    raw = np.stack([np.random.Philox(int(seed)).random_raw(position.size)[position] for seed in seeds])
-    uniform = torch.from_numpy(((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
-    cube = torch.special.ndtri(uniform).reshape(len(seeds), *(side,) * len(modes))
-    return cube[(slice(None), *(slice(count) for count in modes))]
+    position = _positions(modes)
+    order = position.argsort()
+    found = np.empty((len(seeds), position.size))
+    for numbers, seed in zip(found, seeds, strict=True):
+        numbers[order] = _uniform(int(seed), position[order])
+    return torch.special.ndtri(torch.from_numpy(found)).reshape(len(seeds), *modes)
 
 
-@lru_cache(maxsize=4)
-def _positions(side: int, dim: int) -> npt.NDArray[np.intp]:
-    """Where each mode of a cube, in row-major order, stands in the order of shells."""
-    index = np.indices((side,) * dim).reshape(dim, -1)
-    order = np.lexsort((*index[::-1], index.max(axis=0)))
-    position = np.empty_like(order)
-    position[order] = np.arange(order.size)
-    return position
+def _positions(modes: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    r"""Where each mode $k$ of a box, in row-major order, stands in the order of shells, $s = \max_a k_a$.
+
+    Before it come the $s^d$ modes of smaller shells, and of its own those that begin as it does and have a smaller
+    $a$-th number, for each $a$: $(s + 1)^{d-a-1}$ of them for each such number, less the $s^{d-a-1}$ that do not reach
+    the shell if what they begin with does not.
+    """
+    index = np.indices(modes, sparse=True)
+    shell = np.zeros(modes, dtype=np.int64)
+    for k in index:
+        shell = np.maximum(shell, k)
+    position = shell ** len(modes)
+    reached = np.zeros(modes, dtype=bool)
+    for axis, k in enumerate(index):
+        left = len(modes) - axis - 1
+        position += k * ((shell + 1) ** left - np.where(reached, 0, shell**left))
+        reached |= k == shell
+    return position.ravel()
+
+
+def _uniform(seed: int, position: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Numbers in (0, 1) of a seed's stream at ascending positions; blocks without any are not drawn."""
+    stream, at = np.random.Philox(seed), 0
+    raw = np.empty(position.size, dtype=np.uint64)
+    block = position // BLOCK
+    starts = np.flatnonzero(np.diff(block, prepend=-1))
+    for low, high in pairwise([*starts.tolist(), position.size]):
+        begin = int(block[low]) * BLOCK
+        stream.advance((begin - at) // 4)  # it draws four at a time
+        raw[low:high] = stream.random_raw(BLOCK)[position[low:high] - begin]
+        at = begin + BLOCK
+    return ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 def wavenumber(grid: Grid, modes: tuple[int, ...]) -> Float[Tensor, "*mode"]:

@@ -57,8 +57,8 @@ def fourier_truncate(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[
 class Restriction(Spec):
     """How a simulation is brought to a coarser grid."""
 
-    def check(self, fine: tuple[int, ...], points: tuple[int, ...]) -> None:
-        """Raise `ValueError` where `points`, no more than `fine` along any axis, cannot be made of those."""
+    def check(self, grid: Grid, points: tuple[int, ...]) -> None:
+        """Raise `ValueError` where `points`, no more than those of `grid` along any axis, cannot be made of those."""
 
     def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
         raise NotImplementedError
@@ -68,8 +68,8 @@ class Restriction(Spec):
 class BlockAverage(Restriction):
     """The mean over the fine cells that a coarse cell covers."""
 
-    def check(self, fine: tuple[int, ...], points: tuple[int, ...]) -> None:
-        check_blocks(fine, points)
+    def check(self, grid: Grid, points: tuple[int, ...]) -> None:
+        check_blocks(grid.points, points)
 
     def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
         return block_average(u, points)
@@ -85,7 +85,15 @@ class Linear(Restriction):
 
 @dataclass(frozen=True)
 class FourierTruncation(Restriction):
-    """The modes that the coarse grid carries."""
+    """The modes that the coarse grid carries, along periodic axes."""
+
+    def check(self, grid: Grid, points: tuple[int, ...]) -> None:
+        for n, m, periodic in zip(grid.points, points, grid.periodic, strict=True):
+            if n != m and not periodic:
+                raise ValueError(
+                    f"restriction={self} of {grid.points} to points={points} needs periodic axes there, "
+                    f"periodic={grid.periodic}; needed another restriction (restrict=average or linear)"
+                )
 
     def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
         return fourier_truncate(u, points)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from mondrian.league.speeds import known_speeds, speeds
 from mondrian.process import give_back_memory
 from mondrian.training.settings import configure, splits_of
 
-LOCK = "data.lock"
-
 
 def hold(league: League, *, progress: bool = False) -> list[Path]:
     """Train what is missing, and write tables and figures of all that is there; returns the files."""
@@ -38,9 +35,7 @@ def hold(league: League, *, progress: bool = False) -> list[Path]:
     planned = Plan(league, known_speeds(league))
     if planned.ended:
         return publish(planned)
-    with open(league.folder / LOCK, "wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another league in the folder simulates, or waits for this one
-        make_data(league, progress=progress)
+    make_data(league, progress=progress)
     planned = Plan(league, speeds(league, progress=progress))
     give_back_memory()  # gigabytes, which the trainings, in processes of their own, may need
     if progress:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from mondrian.data.arrays import Index, MemoryArray, StoredArray
+from mondrian.data.arrays import Index, MemoryArray, PartialArray, StoredArray
 from mondrian.grid import Grid
 from mondrian.spec import Spec
 
@@ -81,6 +81,23 @@ class Piece:
         first = len(range(*rows.indices(self.space[0]))) if 0 in self.axes else 1
         return values.reshape(-1 if self.changes else 1, self.channels, first, *self.space[1:])
 
+    def nbytes(self, simulations: Sequence[int]) -> int:
+        """What some of its simulations take."""
+        if Axis.SIMULATION not in self.axes:  # all share it
+            return self.array.nbytes if simulations else 0
+        return self.array.nbytes * len(simulations) // max(1, self.simulations)
+
+    def load(self, simulations: Sequence[int]) -> Piece:
+        """The same with some of its simulations in memory, which are then the only ones to be read."""
+        array = self.array
+        if not simulations or isinstance(array, PartialArray):
+            return self
+        if Axis.SIMULATION in self.axes and len(simulations) < self.simulations:
+            loaded: StoredArray = PartialArray(array, axis=self.axes.index(Axis.SIMULATION), rows=simulations)
+        else:
+            loaded = MemoryArray(array.read((_ALL,) * len(self.axes)), file=array.file, key=array.key)
+        return Piece(loaded, self.axes, dim=self.dim, simulations=self.simulations)
+
 
 @dataclass(frozen=True, eq=False)
 class Field:
@@ -96,13 +113,25 @@ class Field:
                 raise ValueError(f"{piece.array} has {piece.channels} channels; needed {self.channels}")
             if piece.changes != self.changes:
                 raise ValueError(f"{piece.array} and {self.pieces[0].array} must both change in time, or neither")
-        starts = (0, *accumulate(piece.simulations for piece in self.pieces))
-        object.__setattr__(self, "_starts", starts)
 
     @property
     def changes(self) -> bool:
         """Whether the field changes in time."""
         return self.pieces[0].changes
+
+    @cached_property
+    def _starts(self) -> tuple[int, ...]:
+        """The first simulation of each piece, and how many there are."""
+        return (0, *accumulate(piece.simulations for piece in self.pieces))
+
+    def _parts(self, simulations: Iterable[int]) -> list[tuple[Piece, list[int]]]:
+        """The pieces, each with the places in it of those of the simulations that it holds."""
+        chosen = sorted(set(simulations))
+        ends = [bisect_left(chosen, start) for start in self._starts]
+        return [
+            (piece, [simulation - start for simulation in chosen[low:high]])
+            for piece, start, (low, high) in zip(self.pieces, self._starts, pairwise(ends), strict=False)
+        ]
 
     @cached_property
     def space(self) -> tuple[int, ...]:
@@ -126,13 +155,19 @@ class Field:
             parts.append(values.reshape(piece.simulations, 1, piece.channels, *self.space))
         return np.concatenate(parts)
 
-    @property
-    def nbytes(self) -> int:
-        return sum(piece.array.nbytes for piece in self.pieces)
+    def nbytes(self, simulations: Iterable[int]) -> int:
+        """What some of the simulations take."""
+        return sum(piece.nbytes(places) for piece, places in self._parts(simulations))
+
+    def load(self, simulations: Iterable[int]) -> Field:
+        """The same with some of the simulations in memory; of numbers, which are few, all."""
+        chosen = range(self._starts[-1]) if self.is_number else simulations
+        pieces = tuple(piece.load(places) for piece, places in self._parts(chosen))
+        return Field(name=self.name, channels=self.channels, pieces=pieces)
 
     def locate(self, simulation: int) -> tuple[Piece, int]:
         """The piece that holds a simulation, and the simulation's place in it."""
-        starts: tuple[int, ...] = self._starts  # type: ignore[attr-defined]
+        starts = self._starts
         if not 0 <= simulation < starts[-1]:
             raise IndexError(f"simulation {simulation} of field {self.name!r}: there are {starts[-1]}")
         number = bisect_right(starts, simulation) - 1
@@ -190,12 +225,12 @@ class Source:
         if points and points != self.grid.points:
             raise ValueError(f"points={points} are asked for; {self.name} has {self.grid.points}")
 
-    def load(self, names: Sequence[str]) -> Source:
-        """The same with the fields `names` in memory, and only those."""
+    def load(self, names: Sequence[str], simulations: Sequence[int]) -> Source:
+        """The same with the fields `names` in memory, and only those, of some simulations, which keep their numbers."""
         return Source(
             name=self.name,
             grid=self.grid,
-            fields={name: _load(self.field(name)) for name in names},
+            fields={name: self.field(name).load(simulations) for name in names},
             steps=self.steps,
             times=self.times,
         )
@@ -253,19 +288,6 @@ def spatial(axes: Sequence[Axis]) -> tuple[Axis | int, ...]:
     """Axes as a `Piece` wants them: each `SPACE` replaced by its number."""
     numbers = iter(range(len(axes)))
     return tuple(next(numbers) if axis is Axis.SPACE else axis for axis in axes)
-
-
-def _load(field: Field) -> Field:
-    pieces = tuple(
-        Piece(
-            MemoryArray(piece.array.read((slice(None),) * len(piece.axes)), file=piece.array.file, key=piece.array.key),
-            piece.axes,
-            dim=piece.dim,
-            simulations=piece.simulations,
-        )
-        for piece in field.pieces
-    )
-    return Field(name=field.name, channels=field.channels, pieces=pieces)
 
 
 def _rank(axis: Axis | int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mondrian.data.arrays import Handles, hdf5_array
 from mondrian.data.sources.base import Axis, Field, Files, Piece, Source, grid_from_axes
+from mondrian.grid import Grid
 
 AXES = ("x", "y", "z")
 STATES = ("tensor", "density", "pressure", "Vx", "Vy", "Vz")
@@ -24,6 +25,8 @@ class PDEBenchFile(Files):
       none, and `nu` is a field that does not change in time.
     - One group for each seed: `0000/data` `(time, *space, channel)` with `0000/grid/x`, `0000/grid/t`; the
       field is called `data`.
+    - Incompressible Navier-Stokes: `velocity` `(simulation, time, *space, component)`, `particles` with one
+      channel, `force` without time, `t` `(simulation, time)`. There are no coordinates: the box has length 1 an axis.
 
     Files do not say whether they are periodic: `periodic` does, one entry for each axis.
     """
@@ -43,7 +46,11 @@ class PDEBenchFile(Files):
                 return self._one_array(file)
             if any(isinstance(node, h5py.Group) and "data" in node for node in file.values()):
                 return self._seeds(file)
-            raise ValueError(f"{path} has keys {sorted(file)}; needed 'tensor', 'density' or groups with 'data'")
+            if "velocity" in file:
+                return self._flow(file)
+            raise ValueError(
+                f"{path} has keys {sorted(file)}; needed 'tensor', 'density', 'velocity' or groups with 'data'"
+            )
 
     def _one_array(self, file: h5py.File) -> Source:
         handles = Handles()
@@ -99,6 +106,33 @@ class PDEBenchFile(Files):
             fields={"data": Field(name="data", channels=channels, pieces=tuple(pieces))},
             steps=tuple(steps),
             times=np.asarray(self._dataset(file, f"{seeds[0]}/grid/t")[: steps[0]], dtype=np.float64),
+        )
+
+    def _flow(self, file: h5py.File) -> Source:
+        handles = Handles()
+        shape = file["velocity"].shape
+        dim = len(shape) - 3
+        if dim < 1 or shape[-1] != dim:
+            raise ValueError(f"{self.path}: velocity {shape} must be (b, t, x, ..., component), a component an axis")
+        simulations, steps, *points = shape[:-1]
+        vector, space = AXES[:dim], tuple(range(dim))
+        fields = {}
+        for key, parts, leading in (
+            ("velocity", vector, (Axis.SIMULATION, Axis.TIME)),
+            ("particles", (), (Axis.SIMULATION, Axis.TIME)),
+            ("force", vector, (Axis.SIMULATION,)),
+        ):
+            if key in file:
+                array = hdf5_array(handles, file[key])
+                piece = Piece(array, (*leading, *space, Axis.CHANNEL), dim=dim, simulations=simulations)
+                channels = tuple(f"{key}_{part}" for part in parts) or (key,)
+                fields[key] = Field(name=key, channels=channels, pieces=(piece,))
+        return Source(
+            name=self.path,
+            grid=Grid(extent=(1.0,) * dim, points=tuple(points), periodic=self._periodic(dim)),
+            fields=fields,
+            steps=(steps,) * simulations,
+            times=np.asarray(self._dataset(file, "t")[0], dtype=np.float64),
         )
 
     def _dataset(self, file: h5py.File, key: str) -> h5py.Dataset:
