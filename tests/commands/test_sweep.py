@@ -77,6 +77,37 @@ def test_optuna_chooses_within_bounds_and_the_same_command_goes_on() -> None:
         sweep([*words, "seed=1"])
 
 
+def test_a_sweep_goes_on_only_with_what_makes_the_same_choices() -> None:
+    words = [*SMALL, "optimizer.lr=tag(log,interval(1e-4,1e-1))", "run=tuned"]
+    Plan.of(words).save()
+    Plan.of([*words, "hydra.sweeper.sampler.seed=0", "hydra.sweeper.n_trials=50", "hydra/launcher=joblib"]).save()
+    for other in ("hydra.sweeper.sampler.seed=1", "hydra/sweeper=basic", "hydra/sweeper/sampler=random"):
+        with pytest.raises(ValueError, match=r"tuned holds another sweep: .*; the same words go on with it"):
+            Plan.of([*words, other]).save()
+
+
+def test_the_loss_of_a_run_is_not_given_to_settings_that_it_was_not_trained_with() -> None:
+    words = [*SMALL, "model.hidden_channels=8", "optimizer.lr=choice(1e-3)", "run=tuned", "hydra/sweeper=basic"]
+    found = sweep(words)
+    run = found.run(found.best)
+    others = [word if not word.startswith("optimizer.lr=") else "optimizer.lr=0.5" for word in run.facts["words"]]
+    run.write(run.facts | {"words": others})
+    table = Path("tuned/sweep.csv").read_text()
+    with pytest.raises(ValueError, match=r"tuned/0 was trained with optimizer.lr=0.5; the sweeper now chooses"):
+        sweep(words)
+    assert Path("tuned/sweep.csv").read_text() == table
+
+
+def test_settings_of_the_data_can_vary() -> None:
+    assert main(["generate", "path=made", "scale=smoke", "workers=1"]) == 0
+    fields = ["data.input=choice([u],[u,gamma])", "data.target=[u]", "data.path=choice(made)"]
+    model = ["model.hidden_channels=8", "model.n_layers=1", "max_steps=2", "validate_every=2"]
+    found = sweep(["data=files", *fields, "scale=smoke", *model, "run=fields", "hydra/sweeper=basic"])
+    assert [len(found.run(trial).config["data"]["input"]) for trial in found.trials] == [1, 2]
+    plan = Plan.of([*SMALL, "data.path=a,b", "data.simulations=int(interval(2,6))", "seed=0,1"])
+    assert plan.first == [*SMALL, "data.path=a", "data.simulations=2"]
+
+
 def test_the_folder_of_a_sweep_may_have_any_name(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*SMALL, "model.hidden_channels=8", "seed=choice(3)", "hydra/sweeper=basic", "run='größe (1), a=b'"]
     assert main(["sweep", *words]) == 0

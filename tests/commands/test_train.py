@@ -123,3 +123,31 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert err.startswith("mondrian train: ")
     assert message in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "word, message",
+    [
+        ("normalise=standart", "normalise=standart is not known; needed one of standard, scale, none"),
+        ("data.log=[gama]", "data.log names 'gama'; the data set's channels are of ['gamma', 'u']"),
+        ("data.parity=0", "data.parity=0 must be 1 or -1"),
+        ("data.seed=-1", "data.seed=-1 must be a whole number from 0 on"),
+        ("data.fractions=[1.0]", "fractions=(1.0,) must have a share for each of train, valid, test"),
+        ("data.simulations=0", "data.simulations=0 must be a whole number from 1 on"),
+    ],
+)
+def test_what_is_wrong_is_said_before_data_are_made(
+    word: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "experiment=allen_cahn/fno", "scale=smoke", *SMALL, word]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(Path.cwd().iterdir())
+
+
+@pytest.mark.parametrize("words", [["train"], ["sweep", "seed=0,1"]])
+def test_scales_of_meshes_and_sweeps_are_checked_before_data_are_made(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "experiment=poisson/boxes", "scale=smoke", "data.log=[sorce]"]) == 2
+    assert "data.log names 'sorce'; the data set's channels are of ['distance'," in capsys.readouterr().err
+    assert not Path("data").exists()

@@ -1,7 +1,9 @@
 """Every kind of model in every command: trained, saved, and evaluated at resolutions that it was not trained at."""
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mondrian.evaluation import evaluate
@@ -47,6 +49,30 @@ def test_any_model_fits_itself_to_any_data(model: str, navier_stokes: Path, tmp_
     words = ["data=files", f"data.path={navier_stokes}", *fields, f"model={model}", *extra.get(model, []), *SHORT]
     run = train_config([*words, f"run={tmp_path / 'run'}"])
     assert run.surrogate().spec.default_grid.periodic == (True, True)
+
+
+@pytest.mark.parametrize(
+    "model, advice",
+    [
+        ("fno", "model.modes=[16,16]; the grid of the data has 1 axes: needed for example model.modes=[16]"),
+        ("swin", "model.window=[4,4] model.shift=[2,2]; .* needed for example model.window=[4] model.shift=[2]"),
+        ("gt", "galerkin_transformer has another dim; .* needed for example +model.dim=1"),
+    ],
+)
+def test_a_model_of_a_plane_says_what_it_needs_on_a_line(model: str, advice: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "u.npy", np.random.default_rng(0).normal(size=(10, 4, 32)).astype(np.float32))
+    reader = f"{{spec: ArrayFile, path: {tmp_path / 'u.npy'}, axes: [simulation,time,space], extent: [1.0]}}"
+    words = ["data=files", f"data.reader={reader}", "data.input=[u]", "data.target=[u]", f"model={model}", *SHORT]
+    words.append(f"run={tmp_path / 'run'}")
+    with pytest.raises(ValueError, match=re.sub(r"([\[\]+])", r"\\\1", advice) + "$"):
+        train_config(words)
+    train_config([*words, *advice.partition("for example ")[2].split()])
+
+
+def test_what_is_wrong_with_a_model_is_said_in_its_own_words(navier_stokes: Path, tmp_path: Path) -> None:
+    fields = ["data.input=[vorticity]", "data.target=[vorticity]", "model=nbr", "model.radius=9"]
+    with pytest.raises(ValueError, match=r"^model\._target_=mondrian\.nbr_no: radius=9 is too large"):
+        train_config(["data=files", f"data.path={navier_stokes}", *fields, *SHORT, f"run={tmp_path / 'run'}"])
 
 
 @pytest.mark.parametrize("name", (*OURS, *BASELINES))

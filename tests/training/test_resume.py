@@ -1,10 +1,15 @@
 """A run that goes on: with the data that it knows, and with what was said last."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from mondrian.run import Run
+from mondrian.training.checkpoints import saved
+from mondrian.training.guards import Diverged
 from mondrian.training.train import train_config
 from tests.training.test_train import TINY
 
@@ -58,6 +63,20 @@ def test_relative_paths_of_folders_and_files_are_found_from_everywhere(
         assert train_config([f"run={folder}", "resume=true", "max_steps=3"]).history()["step"].max() == 3
 
 
+def test_a_run_without_steps_left_keeps_its_record(
+    allen_cahn: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = f"run={tmp_path / 'run'}"
+    run = train_config([*TINY, f"data.path={allen_cahn}", place, "max_steps=2", "optimizer.lr=1e-3"])
+    record, artefact = run.record.read_text(), (run.artefact / "model.safetensors").read_bytes()
+    again = train_config([place, "resume=true", "optimizer.lr=0.3", "max_steps=1", "workers=1"])
+    assert f"{run.folder}: no step of max_steps=1 is left to train" in capsys.readouterr().err
+    assert again.record.read_text() == record
+    assert (run.artefact / "model.safetensors").read_bytes() == artefact
+    moved = shutil.copytree(allen_cahn, tmp_path / "elsewhere")
+    assert train_config([place, "resume=true", f"data.path={moved}"]).data().files.path == str(moved)
+
+
 def test_what_was_said_last_is_written_down(allen_cahn: Path, tmp_path: Path) -> None:
     constant = ["optimizer.decay=none", "optimizer.warmup=0"]
     place = f"run={tmp_path / 'run'}"
@@ -72,3 +91,39 @@ def test_what_was_said_last_is_written_down(allen_cahn: Path, tmp_path: Path) ->
     assert not any(word.startswith("resume=") for word in run.facts["words"])
     rates = train_config([place, "resume=true", "max_steps=5"]).history()["learning_rate"]
     assert rates[~np.isnan(rates)].tolist() == [2e-3, 2e-3, 1e-4, 1e-4, 1e-4]
+
+
+def without_its_end(allen_cahn: Path, folder: Path, *words: str) -> Run:
+    """A run of eighteen steps that has lost its last checkpoint."""
+    constant = ["optimizer.decay=none", "optimizer.lr=5e-3", "optimizer.warmup=0"]
+    place = [f"data.path={allen_cahn}", f"run={folder}", "checkpoint_every=10", "max_steps=18"]
+    run = train_config([*TINY, *constant, *place, *words])
+    saved(run.checkpoints)[0].unlink()
+    return run
+
+
+def test_the_best_model_is_one_of_the_history(allen_cahn: Path, tmp_path: Path) -> None:
+    run = without_its_end(allen_cahn, tmp_path / "run", "validate_every=2")
+    first = run.history()["valid_loss"]
+    train_config([f"run={run.folder}", "resume=true", "optimizer.lr=0.3"])
+    losses = run.history()["valid_loss"]
+    assert np.nanmin(losses) > np.nanmin(first)  # the other branch was better, and is no more
+    assert valid_loss(run) == pytest.approx(np.nanmin(losses), rel=1e-5)
+
+
+def test_a_model_of_steps_that_are_lost_is_not_kept(allen_cahn: Path, tmp_path: Path) -> None:
+    run = without_its_end(allen_cahn, tmp_path / "run", "validate_every=14")
+    with pytest.raises(Diverged):
+        train_config([f"run={run.folder}", "resume=true", "optimizer.lr=1e9"])
+    with pytest.raises(ValueError, match="holds no model yet"):
+        run.model()
+
+
+def valid_loss(run: Run) -> float:
+    """The validation loss of the model that a run has kept."""
+    surrogate, data = run.surrogate(), run.data().dataset("valid")
+    batch = [data[n] for n in range(len(data))]
+    x, y = (torch.stack([sample[key] for sample in batch]) for key in ("x", "y"))
+    with torch.no_grad():
+        found = surrogate(x, data.grid)
+    return (surrogate.scaled_output(found) - surrogate.scaled_output(y)).square().mean().item()

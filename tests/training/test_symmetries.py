@@ -1,16 +1,18 @@
 """Symmetries: images of solutions are solutions, for the real solvers."""
 
 import itertools
+from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
 
 from mondrian import Grid
-from mondrian.data import ArrayFile, Axis, Splits, Window
+from mondrian.data import ArrayFile, Axis, PDEBenchFile, Splits, Window
 from mondrian.data.solvers import allen_cahn, navier_stokes
 from mondrian.training.order import generator_of
-from mondrian.training.symmetries import Symmetries, determinant, moved, symmetries_of
+from mondrian.training.symmetries import Parity, Symmetries, determinant, moved, symmetries_of
 
 SQUARE = Grid(extent=(2.0, 2.0), points=(16, 16))
 TORUS = Grid(extent=(6.283185307179586,) * 2, points=(16, 16), periodic=(True, True))
@@ -49,7 +51,7 @@ def test_images_of_vorticity_are_solutions_only_if_mirrors_change_its_sign(parit
     start = navier_stokes.initial_vorticity([1], TORUS, dtype=torch.float64)
     arguments = {"viscosity": 1e-2, "dt": 0.01, "steps": 20, "frames": 1}
     end = navier_stokes.solve(start, TORUS, **arguments)[:, 0]
-    symmetries = Symmetries(TORUS, ("rotations", "reflections", "translations"), parity)
+    symmetries = Symmetries(TORUS, ("rotations", "reflections", "translations"), parity, parity)
     differences = []
     for seed in range(24):
         x, y = symmetries.image(start, end, generator_of(seed))
@@ -60,8 +62,8 @@ def test_images_of_vorticity_are_solutions_only_if_mirrors_change_its_sign(parit
         assert max(differences) > 0.1
 
 
-def test_constant_channels_keep_their_sign() -> None:
-    symmetries = Symmetries(TORUS, ("reflections",), -1, constant=(1,))
+def test_each_channel_has_a_sign_of_its_own() -> None:
+    symmetries = Symmetries(TORUS, ("reflections",), (-1, 1), (-1,))
     x, y = torch.ones(2, 16, 16), torch.ones(1, 16, 16)
     images = [symmetries.image(x, y, generator_of(seed)) for seed in range(16)]
     assert {image[0][0].mean().item() for image in images} == {1.0, -1.0}
@@ -81,11 +83,59 @@ def test_what_the_equation_or_the_grid_does_not_have_is_refused(allen_cahn_split
     with pytest.raises(ValueError, match=r"'rotations'; no two axes of .* are alike"):
         Symmetries(Grid(extent=(1.0,), points=(8,)), ("rotations",))
     assert symmetries_of(samples, (), allowed=(), parity=1) is None
-    assert symmetries_of(samples, ("rotations",), allowed=("rotations",), parity=1).constant == (1,)
+    mirrors = symmetries_of(samples, ("reflections",), allowed=("reflections",), parity=-1)
+    assert (mirrors.in_parity, mirrors.out_parity) == ((-1, 1), (-1,))  # gamma keeps its sign
 
 
-def test_vectors_are_not_turned(tmp_path) -> None:
+def pdebench(file: Path, points: tuple[int, ...], **fields: np.ndarray) -> PDEBenchFile:
+    """A file of ten simulations of fields, those with four frames that change in time."""
+    with h5py.File(file, "w") as stored:
+        for axis, n in zip("xyz", points, strict=False):
+            stored[f"{axis}-coordinate"] = (np.arange(n) + 0.5) / n
+        for name, values in fields.items():
+            stored[name] = np.broadcast_to(values, (10, *values.shape))
+    return PDEBenchFile(path=str(file))
 
+
+def mirrored(files: PDEBenchFile, input: tuple[str, ...], target: tuple[str, ...], parity: Parity) -> Symmetries:
+    samples = Splits(files=files, window=Window(input=input, target=target)).dataset("train")
+    found = symmetries_of(samples, ("reflections",), allowed=("reflections",), parity=parity)
+    assert found is not None
+    return found
+
+
+def test_coefficients_keep_their_sign_unless_it_is_said(tmp_path: Path) -> None:
+    nu = np.full((8, 8), 0.1, dtype=np.float32)
+    files = pdebench(tmp_path / "a.hdf5", (8, 8), tensor=np.ones((4, 8, 8), dtype=np.float32), nu=nu)
+    mirrors = mirrored(files, ("tensor", "nu"), ("tensor",), -1)
+    x, y = torch.stack([torch.ones(8, 8), torch.from_numpy(nu)]), torch.ones(1, 8, 8)
+    images = [mirrors.image(x, y, generator_of(seed)) for seed in range(16)]
+    assert {image[0][0].unique().item() for image in images} == {-1.0, 1.0}
+    assert all(torch.equal(image[0][1], x[1]) for image in images)
+    assert all(torch.equal(image[0][:1], image[1]) for image in images)
+    forced = mirrored(files, ("tensor", "nu"), ("tensor",), {"tensor": -1, "nu": -1})
+    assert (forced.in_parity, forced.out_parity) == ((-1, -1), (-1,))
+    named = mirrored(files, ("tensor", "nu"), ("tensor", "nu"), {"nu": -1})
+    assert (named.in_parity, named.out_parity) == ((1, -1), (1, -1))
+    with pytest.raises(ValueError, match=r"data\.parity=-1 is that of fields that change in time; 'nu' does not"):
+        mirrored(files, ("tensor",), ("nu",), -1)
+    with pytest.raises(ValueError, match=r"data\.parity names 'mu'; the fields are tensor, nu"):
+        mirrored(files, ("tensor", "nu"), ("tensor",), {"mu": -1})
+    with pytest.raises(ValueError, match=r"data\.parity={'nu': 0} must be 1 or -1"):
+        mirrored(files, ("tensor", "nu"), ("tensor",), {"nu": 0})
+
+
+def test_components_of_a_vector_are_not_turned(tmp_path: Path) -> None:
+    plane = pdebench(tmp_path / "plane.hdf5", (8, 8), density=np.ones((4, 8, 8)), Vx=np.ones((4, 8, 8)))
+    with pytest.raises(ValueError, match="turns scalar fields only; 'Vx' is a component of a vector"):
+        mirrored(plane, ("density", "Vx"), ("Vx",), {"Vx": -1})
+    line = pdebench(tmp_path / "line.hdf5", (8,), density=np.ones((4, 8)), Vx=np.ones((4, 8)))
+    assert mirrored(line, ("density", "Vx"), ("Vx",), {"Vx": -1}).in_parity == (1, -1)
+    with pytest.raises(ValueError, match=r"'Vx' is a component of a vector: on a line needed data\.parity={Vx: -1}"):
+        mirrored(line, ("density", "Vx"), ("Vx",), 1)
+
+
+def test_vectors_are_not_turned(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", np.zeros((10, 3, 2, 8, 8), dtype=np.float32))
     axes = (Axis.SIMULATION, Axis.TIME, Axis.CHANNEL, Axis.SPACE, Axis.SPACE)
     files = ArrayFile(path=str(tmp_path / "v.npy"), axes=axes, keys=("v",))

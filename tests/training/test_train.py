@@ -291,6 +291,10 @@ def test_bad_input_is_named(words: list[str], tmp_path: Path) -> None:
     refused(words, "AdamW has lr='fast'; needed float", "optimizer.lr=fast")
     refused(words, "simulations=100 are wanted; .* has 12", "data.simulations=100")
     refused(words, "unroll=3: steps_in=1 and steps_out=3 need 4 steps", "unroll=3")
+    fixed = r"unroll=2 needs targets that change in time; of \('u', 'gamma'\) gamma do not"
+    refused(words, fixed, "unroll=2", "data.target=[u,gamma]")
+    refused(words, "data.parity=2 must be 1 or -1, or that for each field", "data.parity=2")
+    refused(words, "data.parity names 'v'; the fields are u, gamma", "data.parity={v: -1}")
     refused(words, r"no setting 'max_step'; did you mean max_steps\?", "max_step=3")
     refused(words, r"no setting 'optimizer.learning'", "optimizer.learning=3")
     refused(
@@ -386,6 +390,23 @@ def test_in_half_precision_fields_are_scaled_before_they_are_rounded(
     assert {weight.dtype for weight in weights(half).values()} == {torch.bfloat16}
     for name in ("train_loss", "valid_loss", "valid_mae"):
         np.testing.assert_allclose(half.history()[name], single.history()[name], rtol=0.05)
+
+
+def test_in_double_precision_fields_are_read_as_they_are_stored(tmp_path: Path) -> None:
+    np.save(tmp_path / "p.npy", 1e8 + np.random.default_rng(0).normal(size=(10, 4, 16)))
+    reader = f"{{spec: ArrayFile, path: {tmp_path / 'p.npy'}, axes: [simulation,time,space], extent: [1.0]}}"
+    words = ["data=files", f"data.reader={reader}", "data.input=[u]", "data.target=[u]", "scale=smoke", "max_steps=2"]
+    words += ["model.hidden_channels=8", "model.n_layers=1", "batch_size=2", f"run={tmp_path / 'run'}"]
+    refused(words, "'u' has mean 1e\\+08 and deviation .* of which float32 would lose")
+    run = train_config([*words, "trainer.precision=64-true"])
+    assert 0.1 < np.nanmin(run.history()["valid_loss"]) < 10  # of noise that is there
+
+
+def test_a_sign_in_mirrors_can_be_said_for_each_field(words: list[str]) -> None:
+    mirrors = ["augment=[reflections]", "data.parity={u: -1}", "max_steps=1"]
+    run = train_config([*words, *mirrors])
+    assert run.config["data"]["parity"] == {"u": -1}
+    refused(words, r"data\.parity was {'u': -1} when .* began", "resume=true", *mirrors, "data.parity=1")
 
 
 @pytest.mark.compiled

@@ -18,8 +18,9 @@ One after the other in this process, or by another launcher of Hydra:
       hydra.launcher.timeout_min=240 hydra.sweeper.n_jobs=8                     eight jobs at a time by Slurm
 
 The folder gets sweep.csv (a row a run), sweep.png (loss against each setting) and the runs as 0, 1, ..., each
-a folder as `mondrian train` writes it. Stopped or killed? The same command goes on. Optuna and the launchers are the
-extra `sweeps`: pip install -c constraints.txt -e '.[sweeps]'.
+a folder as `mondrian train` writes it. Stopped or killed? The same command goes on, with another n_trials if you like;
+another sampler or seed needs another folder. Optuna and the launchers are the extra `sweeps`:
+pip install -c constraints.txt -e '.[sweeps]'.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from mondrian.training.module import SurrogateTraining
 from mondrian.training.optimiser import AdamW
 from mondrian.training.order import Batches, Order, ResumableLoader
 from mondrian.training.session import Session
+from mondrian.training.settings import check_scaling
 
 # Settings that say something about grids, time or slabs of fields, and the only value that meshes know.
 FIXED: dict[str, Any] = {
@@ -157,6 +158,7 @@ def train_meshes(
     loss, optimiser = spec_of(config, "loss", Loss), spec_of(config, "optimizer", AdamW)
     if not loss.on_points:
         raise ValueError(f"loss={loss} needs fields on a grid; on meshes needed loss=mse or loss=relative_l2")
+    check_scaling(config)
     seed, batch_size = whole(config, "seed", least=0), whole(config, "batch_size")
     session = Session.open(config, words, progress=progress)
     Batches(batch_size, 1, accumulate=session.trainer.accumulate_grad_batches, ranks=session.trainer.world_size)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from hydra.core.override_parser.types import IntervalSweep, Override
+
 from mondrian.configuration import check_setting, override_of, quoted
 from mondrian.files import write_json
 from mondrian.training.record import joined
@@ -15,6 +17,8 @@ from mondrian.training.settings import CHOICES, configure, default_folder
 FILE = "sweep.json"
 # Before what the user says, so that the same command makes the same choices and can go on after a crash.
 OPTUNA = ("hydra.sweeper.direction=minimize", "hydra.sweeper.sampler.seed=0", "hydra.sweeper.n_jobs=1")
+# How many are tried, and how many at once: a sweep may go on with others.
+COUNTS = ("hydra.sweeper.n_trials", "hydra.sweeper.n_jobs", "hydra.sweeper.max_batch_size")
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,16 @@ class Plan:
     def first(self) -> list[str]:
         """Words of a run with the first of the recipes, data sets and scales: what they have in common is the same."""
         parsed = [override_of(word) for word in self.varied]
-        kinds = [override for override in parsed if override.key_or_group in ("experiment", "data", "scale")]
-        return [*self.fixed, *(f"{kind.key_or_group}={next(kind.sweep_string_iterator())}" for kind in kinds)]
+        kinds = {override.key_or_group: override for override in parsed}
+        of_data = [key for key in kinds if key in ("experiment", "data", "scale") or key.startswith("data.")]
+        return [*self.fixed, *(f"{key}={_first(kinds[key])}" for key in of_data)]
+
+    @property
+    def sampler(self) -> set[str]:
+        """Hydra's words that decide what is tried, with those that stand for them where nothing is said."""
+        words = joined(("hydra/sweeper=optuna", *OPTUNA), self.hydra)
+        sweeper = (word for word in words if word.startswith(("hydra/sweeper", "hydra.sweeper.")))
+        return {word for word in sweeper if word.partition("=")[0] not in COUNTS}
 
     @property
     def overrides(self) -> list[str]:
@@ -76,10 +88,10 @@ class Plan:
         file = self.folder / FILE
         if file.exists():
             former = Plan.load(self.folder)
-            if (former.fixed, former.varied) != (self.fixed, self.varied):
+            if (former.fixed, former.varied, former.sampler) != (self.fixed, self.varied, self.sampler):
+                words = " ".join((*former.fixed, *former.varied, *former.hydra))
                 raise ValueError(
-                    f"{self.folder} holds another sweep: {' '.join((*former.fixed, *former.varied))}; "
-                    "the same words go on with it, run=... starts another"
+                    f"{self.folder} holds another sweep: {words}; the same words go on with it, run=... starts another"
                 )
         content = asdict(self) | {"folder": str(self.folder)}
         write_json(file, content)
@@ -92,6 +104,12 @@ class Plan:
         except FileNotFoundError:
             raise FileNotFoundError(f"{folder} is no sweep: it has no {FILE}") from None
         return cls(folder, *(tuple(content[key]) for key in ("fixed", "varied", "hydra")))
+
+
+def _first(override: Override) -> str:
+    """The first of the values of a word that varies, of an interval its lower end."""
+    value = override.value()
+    return str(value.start) if isinstance(value, IntervalSweep) else next(override.sweep_string_iterator())
 
 
 def _name(given: dict[str, str]) -> str:

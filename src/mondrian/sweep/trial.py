@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from mondrian.configuration import quoted
+from mondrian.run import Run
 from mondrian.sweep.plan import Plan
 from mondrian.training.guards import Diverged, Stopped
 from mondrian.training.train import train_config
@@ -27,6 +28,7 @@ def trial(_: DictConfig) -> float:
     job = HydraConfig.get()
     folder, number = Path(job.sweep.dir), int(job.job.num)
     chosen = [word.removeprefix("+") for word in job.overrides.task]
+    check_choice(Run(folder / str(number)), chosen)
     words = [*Plan.load(folder).fixed, *chosen, f"run={quoted(folder / str(number))}", "resume=true"]
     print(f"trial {number}: {' '.join(chosen)}", flush=True)
     try:
@@ -40,6 +42,20 @@ def trial(_: DictConfig) -> float:
     best = float(np.nanmin(run.history()["valid_loss"]))
     print(f"trial {number}: validation loss {best:.4g}", flush=True)
     return best
+
+
+def check_choice(run: Run, chosen: Sequence[str]) -> None:
+    """Refuse to give the loss of a run to other settings than it was trained with."""
+    if not run.record.exists():
+        return
+    known = dict(word.split("=", 1) for word in run.facts["words"])
+    for word in chosen:
+        key, _, value = word.partition("=")
+        if known.get(key) != value:
+            raise ValueError(
+                f"{run.folder} was trained with {key}={known.get(key)}; the sweeper now chooses {word}: a sweep "
+                "goes on only where it makes the same choices, run=... starts another"
+            )
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.plugins import TorchCheckpointIO
+from torch import Tensor
 
 from mondrian.files import write_atomically
 from mondrian.run import Run
@@ -37,14 +39,24 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
 
 class Checkpoints(Callback):
-    """Saves the state of training every so many steps, and the best model by `valid_loss` to `RUN/artefact`."""
+    """Saves the state of training every so many steps, and the best model by `valid_loss` to `RUN/artefact`.
+
+    Checkpoints hold the best model as well: what came after the one that a run goes on from is forgotten.
+    """
 
     def __init__(self, run: Run, *, every: int, validate_every: int) -> None:
         if every < 1:
             raise ValueError(f"checkpoint_every={every} must be at least 1")
         self.run, self.every, self.validate_every = run, every, validate_every
         self.best = float("inf")
+        self._weights: dict[str, Tensor] = {}  # of the best model, on the first process
         self._saved = -1
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        if trainer.is_global_zero and self._weights:
+            self._write_artefact(module)
+        elif trainer.is_global_zero and self.best == float("inf"):
+            shutil.rmtree(self.run.artefact, ignore_errors=True)  # of steps that the run has to make again
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
         step = trainer.global_step
@@ -64,12 +76,13 @@ class Checkpoints(Callback):
         loss = float(trainer.callback_metrics["valid_loss"])
         if loss < self.best:
             self.best = loss
-            surrogate = module.surrogate
-            assert isinstance(surrogate, ScaledModel)
             whole = trainer.strategy.lightning_module_state_dict()  # of a sharded model gathered by all processes
             if trainer.is_global_zero:
-                weights = {name.removeprefix("surrogate."): weight for name, weight in whole.items()}
-                surrogate.save_pretrained(self.run.artefact, weights=weights)
+                self._weights = {
+                    name.removeprefix("surrogate."): weight.detach().to("cpu", copy=True)
+                    for name, weight in whole.items()
+                }
+                self._write_artefact(module)
         if trainer.global_step % self.every == 0:
             self.save(trainer)
 
@@ -85,17 +98,30 @@ class Checkpoints(Callback):
             for old in saved(self.run.checkpoints)[KEEP:]:
                 old.unlink(missing_ok=True)
 
+    def _write_artefact(self, module: LightningModule) -> None:
+        surrogate = module.surrogate
+        assert isinstance(surrogate, ScaledModel)
+        surrogate.save_pretrained(self.run.artefact, weights=self._weights)
+
     def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best}
+        return {"best": self.best, "weights": self._weights}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.best = state["best"]
+        self._weights = state.get("weights", {})  # older checkpoints have none
 
 
 def saved(folder: Path) -> list[Path]:
     """All checkpoints of a folder, newest first."""
     found = {path: _NAME.fullmatch(path.name) for path in folder.glob("*.ckpt")} if folder.is_dir() else {}
     return sorted((path for path, match in found.items() if match), reverse=True)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step that a checkpoint was saved at."""
+    match = _NAME.fullmatch(checkpoint.name)
+    assert match is not None
+    return int(match[1])
 
 
 def newest(folder: Path, *, clean: bool = True) -> Path | None:

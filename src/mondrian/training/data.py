@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -15,6 +16,7 @@ from mondrian.data.datasets import Sample
 from mondrian.data.sources import same_grid
 from mondrian.data.splits import Splits
 from mondrian.parallel.mesh import check_shares
+from mondrian.training.normalisation import with_dtype
 from mondrian.training.order import (
     Batches,
     Order,
@@ -24,7 +26,7 @@ from mondrian.training.order import (
     collate_places,
     validation_batches,
 )
-from mondrian.training.symmetries import symmetries_of
+from mondrian.training.symmetries import Parity, symmetries_of
 
 
 class ResumableData(LightningDataModule):
@@ -96,21 +98,26 @@ class OperatorData(ResumableData):
         applications: int = 1,
         augment: tuple[str, ...] = (),
         symmetries: tuple[str, ...] = (),
-        parity: int = 1,
+        parity: Parity = 1,
         workers: int = 0,
         memory: int = 2**32,
+        dtype: torch.dtype = torch.float32,
         seed: int = 0,
         subdomains: int = 1,
     ) -> None:
         super().__init__(batch_size=batch_size, max_steps=max_steps, workers=workers, seed=seed, subdomains=subdomains)
-        if applications > 1 and not any(splits.source("train").field(name).changes for name in splits.window.target):
-            raise ValueError(
-                f"unroll={applications} needs a target that changes in time; {splits.window.target} does not"
-            )
+        if applications > 1:
+            source = splits.source("train")
+            fixed = [name for name in splits.window.target if not source.field(name).changes]
+            if fixed:
+                raise ValueError(
+                    f"unroll={applications} needs targets that change in time; of {splits.window.target} "
+                    f"{', '.join(fixed)} do not"
+                )
         window = replace(splits.window, steps_out=splits.window.steps_out * applications)
         try:
-            self.train = splits.dataset("train", window=window, memory=memory)
-            self.valid = splits.dataset("valid", window=window, memory=memory)
+            self.train = with_dtype(splits.dataset("train", window=window, memory=memory), dtype)
+            self.valid = with_dtype(splits.dataset("valid", window=window, memory=memory), dtype)
         except ValueError as error:
             if applications == 1:
                 raise
@@ -127,7 +134,7 @@ class OperatorData(ResumableData):
 
     def tensors(self, place: int) -> tuple[Tensor, Tensor]:
         sample = self.train[place]
-        return sample["x"], sample["y"]
+        return sample["x"].float(), sample["y"].float()  # a digest that all precisions have in common
 
     def train_dataloader(self) -> ResumableLoader:
         samples = OrderedSamples(self.train, Order(len(self.train), seed=self.seed), self.symmetries)

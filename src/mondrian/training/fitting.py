@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
-from mondrian.configuration import words_of
+from mondrian.configuration import is_whole, words_of
 from mondrian.grid import Grid
 from mondrian.models import FieldSpec
 from mondrian.recipes import spec_from
 from mondrian.surrogate import SurrogateSpec
+from mondrian.text import one_line
 from mondrian.training.data import OperatorData
 from mondrian.training.normalisation import fit_scales
 
@@ -40,10 +42,28 @@ def model_spec(config: DictConfig, data: OperatorData) -> FieldSpec:
     model.grid = {"_target_": "mondrian.Grid", "extent": grid.extent, "periodic": grid.periodic, "origin": grid.origin}
     if OmegaConf.is_missing(model, "subdomains") or ("subdomains" in model and model.subdomains is None):
         model.subdomains = default_subdomains(grid)
-    spec = spec_from(model)
+    try:
+        spec = spec_from(model)
+    except InstantiationException as error:
+        raise ValueError(_unfit(model, grid.dim, error.__cause__ or error)) from error
     if not isinstance(spec, FieldSpec):
         raise ValueError(f"model={type(spec).__name__} is no model of fields on grids; needed a FieldSpec")
     return spec
+
+
+def _unfit(model: DictConfig, dim: int, cause: BaseException) -> str:
+    """What is wrong with a model: most often that its settings are those of a domain with other axes."""
+    lists = {str(key): value for key, value in model.items() if OmegaConf.is_list(value)}
+    sizes = {f"model.{key}": value for key, value in lists.items() if all(is_whole(n, least=0) for n in value)}
+    wrong = {key: value for key, value in sizes.items() if len(value) not in (0, dim)}
+    if wrong:
+        given = " ".join(f"{key}={list(value)}" for key, value in wrong.items())
+        wanted = " ".join(f"{key}={[value[0]] * dim}" for key, value in wrong.items())
+    elif "axes; the model has" in str(cause) and "dim" not in model:  # that of gt and factformer is a default
+        given, wanted = f"model._target_={model._target_} has another dim", f"+model.dim={dim}"
+    else:
+        return f"model._target_={model._target_}: {one_line(cause)}"
+    return f"{given}; the grid of the data has {dim} axes: needed for example {wanted}".replace(", ", ",")
 
 
 def with_channels(model: DictConfig, *, in_names: Sequence[str], out_names: Sequence[str]) -> DictConfig:

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lightning.pytorch import LightningModule, Trainer
 from omegaconf import DictConfig, OmegaConf
@@ -19,7 +19,7 @@ from mondrian.process import is_first
 from mondrian.run import Run
 from mondrian.spec import Spec
 from mondrian.surrogate import ScaledModel, ScaledSpec
-from mondrian.training.checkpoints import newest
+from mondrian.training.checkpoints import newest, step_of
 from mondrian.training.data import ResumableData
 from mondrian.training.record import (
     facts_of,
@@ -75,20 +75,28 @@ class Session:
         samples = data.digest()
         if self.goes_on:
             refuse_other_samples(self.run, samples)
+        checkpoint = self._checkpoint() if self.goes_on else None
+        ended = checkpoint is not None and step_of(checkpoint) >= data.max_steps
         if is_first(os.environ):
-            if self.goes_on:
-                self.run.write(renewed(self.run.facts, self.config, self.words, source))
-            else:
-                self.run.write({"id": self.identity, **facts_of(self.config, self.words, source, samples, surrogate)})
+            if ended:
+                print(f"{self.run.folder}: no step of max_steps={data.max_steps} is left to train", file=sys.stderr)
+            self.run.write(self._facts(source, samples, surrogate, ended=ended))
         patience = f"trainer.timeout={number(self.config, 'trainer.timeout'):g} s"
         advice = "Once they can be started again, resume=true goes on from the last checkpoint"
         rank, ranks = self.trainer.global_rank, self.trainer.world_size
         with quiet(), naming_lost_peers(rank, ranks, patience=patience, advice=advice):
             if flag(self.config, "trainer.compile"):
                 surrogate.model.compile()
-            checkpoint = self._checkpoint() if self.goes_on else None
             self.trainer.fit(module, data, ckpt_path=checkpoint, weights_only=True)
         return self.run
+
+    def _facts(self, source: Spec, samples: str, surrogate: ScaledModel, *, ended: bool) -> dict[str, Any]:
+        """What `run.json` says: of a run that has ended nothing new but where its data are."""
+        if not self.goes_on:
+            return {"id": self.identity, **facts_of(self.config, self.words, source, samples, surrogate)}
+        if ended:
+            return self.run.facts | {"data": source.to_json()}
+        return renewed(self.run.facts, self.config, self.words, source)
 
     def _checkpoint(self) -> Path | None:
         found = newest(self.run.checkpoints, clean=is_first(os.environ))

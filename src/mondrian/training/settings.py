@@ -34,6 +34,7 @@ from mondrian.data.sources import Files, WellFiles
 from mondrian.data.splits import Splits
 from mondrian.process import is_first
 from mondrian.recipes import recipe_names
+from mondrian.training.normalisation import check_log, check_method
 
 CHOICES = {"experiment": "custom", "scale": "paper"}
 
@@ -75,30 +76,41 @@ def default_folder(experiment: str, scale: str) -> str:
 def splits_of(config: DictConfig, *, progress: bool) -> Splits:
     """The data set of a configuration, simulated first where it is ours and its folder was not given."""
     data = config.data
+    described = data.get("reader") is not None
+    if described == (data.path is not None):
+        raise ValueError("needed one of data.path, a folder, and data.reader, a description of other people's files")
+    splits = Splits(
+        files=_described(data) if described else WellFiles(path=str(Path(data.path).resolve())),
+        window=window_of(config),
+        points=() if data.train_points is None else resolution(config, "data.train_points"),
+        simulations=None if data.simulations is None else whole(config, "data.simulations"),
+        fractions=numbers(config, "data.fractions"),
+        seed=whole(config, "data.seed", least=0),
+    )
+    if data.get("make"):
+        _simulate(config, progress=progress)
+    return splits
+
+
+def window_of(config: DictConfig) -> Window:
+    """Which fields go in and which come out, over how many steps."""
     for key in ("input", "target"):
-        if OmegaConf.is_missing(data, key):
+        if OmegaConf.is_missing(config.data, key):
             raise ValueError(f"data.{key} is missing; needed names of fields, for example data.{key}=[u]")
-    window = Window(
+    return Window(
         input=words_of(config, "data.input"),
         target=words_of(config, "data.target"),
         steps_in=whole(config, "data.steps_in"),
         steps_out=whole(config, "data.steps_out"),
     )
-    points = () if data.train_points is None else resolution(config, "data.train_points")
-    fractions = numbers(config, "data.fractions")
-    if data.get("make"):
-        _simulate(config, progress=progress)
-    described = data.get("reader") is not None
-    if described == (data.path is not None):
-        raise ValueError("needed one of data.path, a folder, and data.reader, a description of other people's files")
-    return Splits(
-        files=_described(data) if described else WellFiles(path=str(Path(data.path).resolve())),
-        window=window,
-        points=points,
-        simulations=None if data.simulations is None else whole(config, "data.simulations"),
-        fractions=fractions,
-        seed=whole(config, "data.seed", least=0),
-    )
+
+
+def check_scaling(config: DictConfig) -> None:
+    """Refuse what is wrong with the scales of the fields before data are made for them."""
+    check_method(str(config.normalise))
+    log = words_of(config, "data.log")
+    if config.data.get("make"):  # fields of others may have channels with names of their own
+        check_log(log, fields=(*words_of(config, "data.input"), *words_of(config, "data.target")))
 
 
 def _described(data: DictConfig) -> Files:

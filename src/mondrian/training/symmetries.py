@@ -3,10 +3,14 @@ r"""Symmetric images of samples: if $u(t, x)$ solves the equation, so does the i
 A signed permutation $g$ of the axes moves a scalar field to $\pm u(g^{-1} x)$. Rotations ($\det g = 1$) keep the
 values; reflections ($\det g = -1$) multiply them by the `parity` of the field: 1 for a scalar such as temperature,
 -1 for a pseudoscalar such as the vorticity in two dimensions. On periodic axes translations are symmetries too.
+
+One parity for all is that of the fields that change in time: a coefficient or a mask keeps its sign. Where that is not
+so, as for a forcing of the vorticity, each field is given its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations, product
@@ -18,8 +22,11 @@ from torch import Tensor
 from mondrian.data.datasets import WindowDataset
 from mondrian.data.sources.base import Field
 from mondrian.grid import Grid
+from mondrian.rollout import field_and_step
 
 NAMES = ("rotations", "reflections", "translations")
+COMPONENTS = ("Vx", "Vy", "Vz")  # of a vector, which PDEBench stores as scalars
+Parity = int | Mapping[str, int]
 Element = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -34,13 +41,11 @@ class Symmetries:
 
     grid: Grid
     names: tuple[str, ...]
-    parity: int = 1
-    constant: tuple[int, ...] = ()  # input channels that are no fields of the equation's symmetry, such as gamma
+    in_parity: tuple[int, ...] | int = 1  # of all channels of the input, or of each
+    out_parity: tuple[int, ...] | int = 1
 
     def __post_init__(self) -> None:
         check_names(self.names, allowed=NAMES)
-        if self.parity not in (1, -1):
-            raise ValueError(f"parity={self.parity} must be 1 or -1")
         if "translations" in self.names and not any(self.grid.periodic):
             raise ValueError("augment names 'translations'; no axis of the grid is periodic")
         if "rotations" in self.names and len(self.elements) == 1:
@@ -71,13 +76,14 @@ class Symmetries:
             int(torch.randint(n, (), generator=generator)) if periodic and "translations" in self.names else 0
             for n, periodic in zip(self.grid.points, self.grid.periodic, strict=True)
         ]
-        sign = self.parity if determinant(order, signs) < 0 else 1
         x, y = (moved(u, order, signs, shifts) for u in (x, y))
-        if sign < 0:
-            x, y = x.clone(), -y
-            changing = [channel for channel in range(len(x)) if channel not in self.constant]
-            x[changing] = -x[changing]
+        if determinant(order, signs) < 0:
+            x, y = _signed(x, self.in_parity), _signed(y, self.out_parity)
         return x, y
+
+
+def _signed(u: Float[Tensor, "channel *space"], parity: tuple[int, ...] | int) -> Float[Tensor, "channel *space"]:
+    return u * torch.tensor(parity, dtype=u.dtype).reshape(-1, *(1,) * (u.ndim - 1))
 
 
 def moved(
@@ -112,20 +118,56 @@ def check_names(names: tuple[str, ...], *, allowed: tuple[str, ...]) -> None:
             )
 
 
+def check_parity(parity: Parity, *, fields: Sequence[str]) -> None:
+    """Refuse what is no sign, or that of a field that there is none of."""
+    for name in parity if isinstance(parity, Mapping) else ():
+        if name not in fields:
+            raise ValueError(f"data.parity names {name!r}; the fields are {', '.join(dict.fromkeys(fields))}")
+    for sign in parity.values() if isinstance(parity, Mapping) else (parity,):
+        if isinstance(sign, bool) or sign not in (1, -1):
+            raise ValueError(f"data.parity={parity} must be 1 or -1, or that for each field: data.parity={{u: -1}}")
+
+
 def symmetries_of(
-    samples: WindowDataset, names: tuple[str, ...], *, allowed: tuple[str, ...], parity: int
+    samples: WindowDataset, names: tuple[str, ...], *, allowed: tuple[str, ...], parity: Parity
 ) -> Symmetries | None:
-    """The symmetries to augment with; refuses those that the data set does not have, and fields that are vectors."""
+    """The symmetries to augment with; refuses those that the data set does not have, and fields that are vectors.
+
+    A `parity` for each field is 1 for those that it does not name.
+    """
     check_names(names, allowed=allowed)
+    window = samples.window
+    check_parity(parity, fields=(*window.input, *window.target))
     if not names:
         return None
-    fields = [samples.source.field(name) for name in (*samples.window.input, *samples.window.target)]
-    for field in fields:
-        if len(field.channels) > 1 and set(names) != {"translations"}:
-            raise ValueError(f"augment={list(names)} turns scalar fields only; {field.name!r} is {field.channels}")
-    return Symmetries(samples.grid, names, parity, constant=_constant(samples, fields))
+    signs: dict[str, int] = {}
+    for name in (*window.input, *window.target):
+        field = samples.source.field(name)
+        sign = _sign(field, parity, is_target=name in window.target) if "reflections" in names else 1
+        if set(names) != {"translations"}:
+            _refuse_vector(field, names, dim=samples.grid.dim, sign=sign)
+        signs |= dict.fromkeys(field.channels, sign)
+    sides = (samples.in_channels, samples.out_channels)
+    in_parity, out_parity = (tuple(signs[field_and_step(name)[0]] for name in side) for side in sides)
+    return Symmetries(samples.grid, names, in_parity, out_parity)
 
 
-def _constant(samples: WindowDataset, fields: list[Field]) -> tuple[int, ...]:
-    constant = {channel for field in fields if field.is_number for channel in field.channels}
-    return tuple(place for place, name in enumerate(samples.in_channels) if name in constant)
+def _sign(field: Field, parity: Parity, *, is_target: bool) -> int:
+    """What a mirror multiplies a field by."""
+    if isinstance(parity, Mapping):
+        return parity.get(field.name, 1)
+    if parity == -1 and is_target and not field.changes:
+        raise ValueError(
+            f"data.parity=-1 is that of fields that change in time; {field.name!r} does not: needed that of each "
+            f"field, for example data.parity={{{field.name}: -1}}"
+        )
+    return parity if field.changes else 1
+
+
+def _refuse_vector(field: Field, names: tuple[str, ...], *, dim: int, sign: int) -> None:
+    wanted = f"augment={list(names)} turns scalar fields only"
+    if len(field.channels) > 1:
+        raise ValueError(f"{wanted}; {field.name!r} is {field.channels}")
+    if field.name in COMPONENTS and not (dim == 1 and sign == -1):
+        advice = f": on a line needed data.parity={{{field.name}: -1}}" if dim == 1 else ""
+        raise ValueError(f"{wanted}; {field.name!r} is a component of a vector{advice}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
+from lightning.pytorch.plugins import DoublePrecision
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
@@ -24,8 +25,8 @@ from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
 from mondrian.training.order import Batches
 from mondrian.training.session import Session, configured
-from mondrian.training.settings import splits_of
-from mondrian.training.symmetries import check_names
+from mondrian.training.settings import check_scaling, splits_of, window_of
+from mondrian.training.symmetries import Parity, check_names, check_parity
 from mondrian.training.unroll import Unroll
 
 
@@ -78,6 +79,7 @@ def train_config(words: Sequence[str], *, progress: bool = False) -> Run:
 
 def make_data(config: DictConfig, *, progress: bool) -> None:
     """Make or open the data of a run, so that what is wrong with them is said."""
+    check_scaling(config)
     if config.data.get("meshes"):
         from mondrian.meshes.settings import open_meshes
 
@@ -108,6 +110,10 @@ def _train(
     trainer = session.trainer
     augment, symmetries = words_of(config, "augment"), words_of(config, "data.symmetries")
     check_names(augment, allowed=symmetries)
+    window, found = window_of(config), config.data.parity
+    parity: Parity = dict(found) if OmegaConf.is_dict(found) else found
+    check_parity(parity, fields=(*window.input, *window.target))
+    check_scaling(config)
     batch_size, workers = whole(config, "batch_size"), whole(config, "workers", least=0)
     subdomains = whole(config, "parallel.subdomains")
     check_shares(trainer.world_size, subdomains)
@@ -125,8 +131,9 @@ def _train(
         applications=unroll.applications,
         augment=augment,
         symmetries=symmetries,
-        parity=config.data.parity,
+        parity=parity,
         workers=workers,
+        dtype=torch.float64 if isinstance(trainer.precision_plugin, DoublePrecision) else torch.float32,
         seed=seed,
         subdomains=subdomains,
     )
