@@ -151,7 +151,6 @@ def subject(folder: Path, settings: Settings) -> Subject:
         return _of_artefact(folder, settings)
     trained = Run.open(folder)
     splits = trained.source()
-    assert isinstance(splits, Splits | MeshSplits)
     if settings.path is not None:
         splits = splits.of_other_data(settings.path)
     out = trained.evaluation if settings.out is None else Path(settings.out)

@@ -70,7 +70,7 @@ def tested(run: Run, evaluation: Evaluation) -> str:
 
 def labels(runs: Sequence[Run]) -> list[str]:
     """A name for each run: its own, with the folder where several runs have the same."""
-    names = [_name(run) for run in runs]
+    names = [run.name for run in runs]
     full = [name if names.count(name) == 1 else f"{name} ({run.folder})" for name, run in zip(names, runs, strict=True)]
     for place, label in enumerate(full):
         if label in full[:place]:
@@ -103,12 +103,6 @@ def slug(text: str) -> str:
 
 def _speed(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 10 else number(rate)
-
-
-def _name(run: Run) -> str:
-    if not isinstance(run.facts, dict) or "name" not in run.facts:
-        raise ValueError(f"{run.record} has no name; needed the record of a training run")
-    return run.name
 
 
 def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
