@@ -16,6 +16,7 @@ from mondrian.sweep import Results, sweep
 from mondrian.sweep.plan import Plan
 from mondrian.sweep.plot import figure_of
 from mondrian.sweep.results import Trial
+from mondrian.sweep.trial import check_choice
 
 SMALL = ("experiment=allen_cahn/vit_sepmo", "scale=smoke", "model.n_layers=1", "max_steps=4", "validate_every=2",
          "simulations.train=8", "simulations.valid=4", "simulations.test=4", "shard_size=4")  # fmt: skip
@@ -96,6 +97,16 @@ def test_the_loss_of_a_run_is_not_given_to_settings_that_it_was_not_trained_with
     with pytest.raises(ValueError, match=r"tuned/0 was trained with optimizer.lr=0.5; the sweeper now chooses"):
         sweep(words)
     assert Path("tuned/sweep.csv").read_text() == table
+
+
+def test_words_that_take_a_setting_away_are_no_choices() -> None:
+    run = Run(Path("tuned/0"))
+    run.write({"words": ["~data.seed", "seed=3"], "parameters": 7})
+    check_choice(run, ["seed=3"])
+    with pytest.raises(ValueError, match=r"tuned/0 was trained with seed=3; the sweeper now chooses seed=4"):
+        check_choice(run, ["seed=4"])
+    (found,) = Results.read(Plan(Path("tuned"), ("~data.seed",), ("seed=choice(3)",), ())).trials
+    assert (found.chosen, found.parameters) == (("3",), 7)
 
 
 def test_settings_of_the_data_can_vary() -> None:

@@ -6,7 +6,7 @@ import torch
 from mondrian import Boxes, Grid
 from mondrian.meshes import MeshFiles, MeshSplits
 from mondrian.meshes.files import channels
-from mondrian.points import Mesh, read_mesh, write_mesh
+from mondrian.points import Mesh, MetisParts, read_mesh, write_mesh
 
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], dtype=torch.float64)
 TRIANGLES = torch.tensor([[0, 1, 2], [1, 2, 3]])
@@ -70,6 +70,13 @@ def test_files_without_parts_are_dealt_out_once_each(tmp_path):
     dealt = [path for split in ("train", "valid", "test") for path in splits.meshes(split).files]
     assert sorted(dealt) == sorted(tmp_path.iterdir())
     assert [len(splits.meshes(split)) for split in ("train", "valid", "test")] == [6, 2, 2]
+
+
+def test_a_mesh_that_cannot_be_cut_is_named(tmp_path):
+    write_mesh(tmp_path / "train/small.vtu", with_flow())
+    splits = MeshSplits(files=MeshFiles(path=str(tmp_path)), input=("flow",), target=("p",))
+    with pytest.raises(ValueError, match=r"small\.vtu: parts=9 are more than the 4 points"):
+        splits.meshes("train", partition=MetisParts(parts=9))
 
 
 def test_a_mesh_with_other_channels_than_the_first_is_named(tmp_path):

@@ -10,13 +10,13 @@ import torch
 from scipy.spatial import Delaunay
 
 from mondrian import Grid, PointSet, vit_no
-from mondrian.meshes import MeshSurrogate, MeshSurrogateSpec
+from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogate, MeshSurrogateSpec
 from mondrian.meshes.evaluation import errors, evaluate_meshes
 from mondrian.meshes.files import channels
 from mondrian.meshes.prediction import predict_mesh, predict_on
 from mondrian.meshes.settings import fit_mesh_scales
 from mondrian.meshes.training import MeshBatch, MeshTraining
-from mondrian.points import Boxes, Mesh, point_no, read_mesh, write_mesh
+from mondrian.points import Boxes, Mesh, MetisParts, point_no, read_mesh, write_mesh
 from mondrian.report import write_report
 from mondrian.surrogate import Scale
 from mondrian.training import Stopped
@@ -230,11 +230,35 @@ def test_a_wrong_number_of_channels_is_refused_by_scales(splits):
         small(source=Scale(1.0, 2.0))(sample.x[None, :1], sample.points)
 
 
+def test_errors_of_several_fields_are_told_of_each_its_components_together(tmp_path):
+    """Of a model that answers nothing the errors are integrals of the truth, in the units of each field."""
+    mesh = Mesh(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    flow, p = torch.tensor([[3.0, 4.0]]).expand(4, 2), torch.full((4,), 1000.0)
+    for part in ("train", "test"):
+        write_mesh(tmp_path / part / "a.vtu", Mesh(mesh.vertices, mesh.simplices, {"p": p, "flow": flow}))
+    model = point_no(1, 3, partition=Boxes((2, 2)), hidden_channels=4, n_layers=1, reference=(2, 2))
+    spec = MeshSurrogateSpec(
+        model.spec, ("p",), ("flow.0", "flow.1", "p"), (PLAIN,), (PLAIN,) * 3, ("p",), ("flow", "p")
+    )
+    silent = spec.build()
+    with torch.no_grad():
+        for parameter in silent.parameters():
+            parameter.zero_()
+    splits = MeshSplits(files=MeshFiles(path=str(tmp_path)), input=("p",), target=("flow", "p"))
+    (found,) = evaluate_meshes(silent, splits).one_step
+    assert list(found.by_field) == ["flow", "p"]
+    assert [errors.model["mae"].mean for errors in found.by_field.values()] == pytest.approx([3.5, 1000])
+    assert found.by_field["p"].model["relative_l2"].mean == pytest.approx(1)
+    assert found.by_field["flow"].training_mean["mae"].mean == pytest.approx(0, abs=1e-6)  # the same mesh is trained on
+    assert found.model["mae"].mean == pytest.approx(1007 / 3)
+
+
 def test_other_meshes_need_no_part_to_train_on(folder, splits, tmp_path):
     shutil.copytree(folder / "test", tmp_path / "test")
     found = evaluate_meshes(small(), splits.of_other_data(str(tmp_path)))
     assert found.one_step[0].training_mean is None
     assert found.one_step[0].part == "test"
+    assert found.one_step[0].by_field is None  # there is one field
 
 
 def test_a_model_and_meshes_of_ones_own_are_trained_from_python(splits, tmp_path):
@@ -293,3 +317,25 @@ def test_a_prediction_stands_on_the_mesh_that_it_was_asked_for(folder, tmp_path)
     bare = Mesh(mesh.vertices, mesh.simplices, {"u": mesh.fields["u"]})
     with pytest.raises(ValueError, match=r"bare\.vtu has no field 'source'"):
         predict_on(model, bare, name="bare.vtu")
+
+
+def test_a_field_that_is_called_like_a_component_of_another_is_a_field():
+    model = point_no(1, 2, partition=Boxes((2, 2)), hidden_channels=4, n_layers=1, reference=(2, 2))
+    spec = MeshSurrogateSpec(model.spec, ("f",), ("u", "u.1"), (PLAIN,), (PLAIN, Scale(7.0)))
+    corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    mesh = Mesh(corners, torch.tensor([[0, 1, 2]]), {"f": torch.arange(3.0)})
+    surrogate = spec.build()
+    answer = predict_on(surrogate, mesh)
+    with torch.no_grad():
+        rows = surrogate(mesh.fields["f"][None, None], mesh.point_set())[0]
+    torch.testing.assert_close(answer["u"], rows[0])
+    torch.testing.assert_close(answer["u.1"], rows[1])
+
+
+def test_a_mesh_that_is_too_small_for_the_parts_of_a_model_is_named():
+    model = point_no(1, 1, partition=MetisParts(parts=4), hidden_channels=4, n_layers=1, reference=(2, 2))
+    spec = MeshSurrogateSpec(model.spec, ("f",), ("u",), (PLAIN,), (PLAIN,))
+    corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    mesh = Mesh(corners, torch.tensor([[0, 1, 2]]), {"f": torch.arange(3.0)})
+    with pytest.raises(ValueError, match=r"^tiny\.vtu: parts=4 are more than the 3 points"):
+        predict_on(spec.build(), mesh, name="tiny.vtu")

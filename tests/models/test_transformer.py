@@ -379,6 +379,7 @@ def test_weights_that_are_cast_when_their_turn_comes_are_not_asked_for_their_pre
             lambda: vit_no(1, 1, subdomains=(4, 4), positions=(RelativeBias(), CoordinatePosition())),
             r"positions=.* holds CoordinatePosition\(hidden=64\), which says nothing on a grid; needed LearnedPosition",
         ),
+        (lambda: swin_no(1, 1, subdomains=(8,)), r"window=\(4, 4\) has 2 axes; the decomposition 1"),
         (lambda: vit_no(1, 1), "needed exactly one of the two"),
         (lambda: vit_no(1, 1, subdomains=(2,), subdomain_size=(0.5,)), "needed exactly one of the two"),
         (lambda: vit_no(1, 1, subdomains=(2, 2), grid=Grid((1.0,))), "grid has 1 axes; the model has 2"),

@@ -369,6 +369,10 @@ def test_fixed_reference_points_carry_details_round_all_levels():
         ({"subdomains": (4, 6), "levels": 3}, r"subdomains=\(2, 3\) cannot be halved for a coarser level"),
         ({"subdomains": (), "subdomain_size": (0.25, 0.25), "levels": 3}, r"subdomains=\(2, 3\) cannot be halved"),
         ({"coarse_attention": (GlobalAttention(), GlobalAttention())}, "has 2 patterns; needed 1, one for each"),
+        (
+            {"coarse_attention": (GlobalAttention(spatial_heads=(2,)),), "cell_points": (4, 4)},
+            r"spatial_heads=\(2,\) needs 2 entries",
+        ),
         ({"coarse_attention": (NeighborhoodAttention(radius=4),)}, r"radius=4 is too large for \(2, 4\)"),
         ({"coarse_attention": (WindowedAttention(window=(3, 2)),)}, r"window=\(3, 2\) is larger than the \(2, 4\)"),
         (

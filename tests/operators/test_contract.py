@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from mondrian import Integral, SeparableMixture
 from mondrian.operators import FeedForward, SubdomainOperator
 from mondrian.quadrature import Cell, EndCorrected, Midpoint, Quadrature
 from tests.operators.cases import CELLS, RIDGE, SPECS, cell_of, choose, operator, ways
@@ -279,6 +280,14 @@ def test_the_evaluation_is_chosen_by_the_number_of_points(name):
     few, many = Cell.build((2, 2), Midpoint()), Cell.build((64, 64), Midpoint())
     assert built.choose(2048, few).value == "dense"
     assert built.choose(64, many).value == "separated"
+
+
+@pytest.mark.parametrize("spec", [Integral(hidden=64, tolerance=0.0), SeparableMixture(terms=4, tolerance=0.0)])
+def test_a_kernel_that_cannot_be_separated_is_held_as_a_whole_only_while_it_is_small(spec):
+    built = spec.build(64, 64)
+    few, many = Cell.build((4, 4), Midpoint()), Cell.build((48, 48), Midpoint())  # a matrix of 80 GB, or of 1.3 GB
+    assert built.choose(2**20, few).value == "dense"
+    assert built.choose(2**20, many).value == "collapsed"
 
 
 @every_operator

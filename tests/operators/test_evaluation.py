@@ -235,6 +235,26 @@ def test_a_kernel_is_dropped_when_the_weights_are_cast_or_loaded(name):
         assert built.cache.entry is None
 
 
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", [*RIDGE, "low_rank"])
+def test_weights_that_a_fused_optimiser_has_written_to_count_at_once(name, training):
+    built, v = operator(SPECS[name]), torch.randn(1, 2, 4, CELL.size)
+    optimiser = torch.optim.AdamW(built.parameters(), lr=0.1, fused=True)
+    for way in ways(built):
+        built.train(training)
+        choose(built, way, tolerance=1e-5)
+        for _ in range(2):
+            with torch.no_grad():  # as a step that is pushed forward begins
+                built(v, CELL)
+            built(v, CELL).square().mean().backward()
+            if training:
+                with torch.no_grad():
+                    built(v, CELL)
+            optimiser.step()
+        with torch.no_grad():
+            torch.testing.assert_close(built(v, CELL), built.definition(v, CELL), rtol=1e-4, atol=1e-4)
+
+
 def test_nothing_is_kept_of_weights_whose_writes_are_not_counted():
     with torch.inference_mode():
         built = operator(Mixture(terms=3)).eval()

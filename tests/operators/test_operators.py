@@ -1,5 +1,7 @@
 """What each operator is, beyond the common contract."""
 
+import copy
+
 import pytest
 import torch
 from neuralop.layers.spectral_convolution import SpectralConv
@@ -110,8 +112,17 @@ def test_the_spectral_operator_commutes_with_cyclic_shifts_of_the_cell():
 
 def test_frequencies_that_the_points_cannot_tell_apart_are_left_out():
     built = Spectral(modes=8).build(1, 1)
-    kept = [built.frequencies[index] for index in built.phases(Cell.build((4, 4), Midpoint()))[2]]
+    kept = [built.frequencies[index] for index in built.waves(Cell.build((4, 4), Midpoint()))[3]]
     assert sorted(kept) == [(a, b) for a in (-1, 0, 1) for b in (0, 1)]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_waves_of_several_turns_are_as_exact_as_the_precision(dtype):
+    built, v = Spectral(modes=8).build(4, 4), torch.randn(1, 3, 4, 256)
+    exact = built(v, Cell.build((16, 16), Midpoint()))
+    with torch.no_grad():
+        u = copy.deepcopy(built).to(dtype)(v.to(dtype), Cell.build((16, 16), Midpoint(), dtype=dtype))
+    assert (u.double() - exact).norm() < torch.finfo(dtype).eps * exact.norm()
 
 
 def test_a_band_limited_function_has_the_same_output_at_every_resolution():

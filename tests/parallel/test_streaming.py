@@ -42,6 +42,21 @@ def test_slab_by_slab_is_the_whole(kind, stagger, periodic, relative):
             assert (field.most < 72) == (rows == 5)
 
 
+@pytest.mark.parametrize("periodic", [False, True])
+def test_a_whole_that_slabs_depend_on_is_computed_once(periodic):
+    model = small("nbr", periodic=periodic, subdomains=(8, 2), n_layers=4)
+    x, read = torch.randn(1, 2, 16, 4), []
+
+    def rows_of(start, stop):
+        read.append((start, stop))
+        return x[:, :, start:stop]
+
+    with torch.no_grad():
+        slabs = list(stream(model, rows_of, model.spec.default_grid.with_points((16, 4)), rows=1))
+        torch.testing.assert_close(torch.cat([y for _, y in slabs], dim=2), model(x))
+    assert read.count((0, 16)) == 1
+
+
 def test_the_rows_that_are_read_are_all_that_matter_and_no_more():
     model = small("nbr", stagger=True, subdomains=(24, 2), n_layers=3)
     x = torch.randn(1, 2, 96, 4)

@@ -131,6 +131,10 @@ def test_files_that_hold_no_mesh_are_refused(tmp_path):
     meshio.write_points_cells(tmp_path / "surface.vtk", surface, [("triangle", np.arange(3)[None])])
     with pytest.raises(ValueError, match="dimension 2 in a space of 3"):
         read_mesh(tmp_path / "surface.vtk")
+    nowhere = np.array([[0.0, 0, 0], [1, 0, 0], [0, np.nan, 0]])
+    meshio.write_points_cells(tmp_path / "nan.vtk", nowhere, [("triangle", np.arange(3)[None])])
+    with pytest.raises(ValueError, match=r"nan\.vtk' holds 1 points that are not finite; the first is 2: \[0.0, nan"):
+        read_mesh(tmp_path / "nan.vtk")
 
 
 @pytest.mark.parametrize(

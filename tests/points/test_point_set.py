@@ -42,6 +42,24 @@ def test_points_on_the_walls_have_half_and_quarter_cells():
     torch.testing.assert_close(voronoi_weights(x, UNIT), expected, rtol=1e-5, atol=0)
 
 
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_round_a_ring_all_points_have_neighbours_on_both_sides(dim):
+    """Moving all points round the rings changes no weight, and no vertex of a grid weighs more than another."""
+    rings = (True, False, True)[:dim]
+    box = Grid(extent=(3.0, 0.5, 2.0)[:dim], origin=(-1.0, 4.0, 0.0)[:dim], periodic=rings)
+    low, extent = (torch.tensor(sides, dtype=torch.float64) for sides in (box.origin, box.extent))
+    parts = torch.rand(40, dim, dtype=torch.float64)
+    moved = torch.where(torch.tensor(rings), (parts + 0.37) % 1, parts)
+    expected, weights = (voronoi_weights(low + x * extent, box) for x in (parts, moved))
+    torch.testing.assert_close(weights, expected, rtol=1e-6, atol=0)
+    for ends in (1, 2):  # of the two ends, which are one place, one or both
+        vertices = PointSet.of_grid(
+            Grid(box.extent, (5, 4, 6)[:dim], rings, box.origin, tuple(ends if ring else 0 for ring in rings))
+        )
+        weights = voronoi_weights(vertices.coordinates, vertices.domain)
+        torch.testing.assert_close(weights, vertices.weights, rtol=1e-5, atol=0)
+
+
 THIN = {
     "plane": ((1e3, 1.0), (9, 5)),
     "plane, many": ((1.0, 1e3), (60, 40)),

@@ -1,15 +1,20 @@
 """A run that goes on: with the data that it knows, and with what was said last."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
+from mondrian import Grid
 from mondrian.run import Run
 from mondrian.training.checkpoints import saved
 from mondrian.training.guards import Diverged
+from mondrian.training.session import Session, configured
+from mondrian.training.settings import configure
 from mondrian.training.train import train_config
 from tests.training.test_train import TINY
 
@@ -127,3 +132,19 @@ def valid_loss(run: Run) -> float:
     with torch.no_grad():
         found = surrogate(x, data.grid)
     return (surrogate.scaled_output(found) - surrogate.scaled_output(y)).square().mean().item()
+
+
+def test_a_run_whose_record_lacks_something_does_not_go_on_and_says_what(tmp_path: Path) -> None:
+    words = [*TINY, f"run={tmp_path}", "resume=true"]
+    config = configure(words)
+    whole = {"words": [], "data": Grid(extent=(1.0,)).to_json(), "config": OmegaConf.to_container(config, resolve=True)}
+    steps: dict[str, Callable[[], object]] = {
+        "words": lambda: configured(words),
+        "data": lambda: configured(words),
+        "config": lambda: Session.open(config, words, progress=False),
+        "id": lambda: Session.open(config, words, progress=False),
+    }
+    for part, step in steps.items():
+        Run(tmp_path).write({name: value for name, value in whole.items() if name != part})
+        with pytest.raises(ValueError, match=rf"run\.json has no {part}; needed the record of a training run"):
+            step()

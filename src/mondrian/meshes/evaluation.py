@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +14,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from mondrian.evaluation.batches import at_rest
-from mondrian.evaluation.entries import OneStep
+from mondrian.evaluation.entries import FieldErrors, OneStep
+from mondrian.evaluation.one_step import METRICS, OF_FIELDS
 from mondrian.evaluation.results import Evaluation
-from mondrian.meshes.files import Meshes, MeshSample, MeshSplits
+from mondrian.meshes.files import Meshes, MeshSample, MeshSplits, places_of
 from mondrian.meshes.surrogate import MeshSurrogate
 from mondrian.statistics import summary
 
@@ -73,7 +76,7 @@ def errors(
     """
     prediction, truth, weights = prediction.double(), truth.double(), weights.double()
     if not bool(torch.isfinite(prediction).all()):
-        return dict.fromkeys(("mae", "mse", "relative_l2", "maximum"), float("inf"))
+        return dict.fromkeys(METRICS, math.inf)
     share = weights / weights.sum()
     error = prediction - truth
     square, size = ((function.square() * share).sum(dim=1) for function in (error, truth))
@@ -97,26 +100,42 @@ def _one_part(
     count = len(meshes) if simulations is None else simulations
     if not 0 < count <= len(meshes):
         raise ValueError(f"simulations={count} are wanted; {part} of {meshes.splits.files.path} has {len(meshes)}")
-    found: dict[str, list[dict[str, float]]] = {"model": [], "training_mean": []}
+    several = _several_fields(surrogate)
+    groups = {"": list(range(len(meshes.out_names))), **several}
+    found: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     vertices: list[int] = []
     fields: dict[str, Shaped[np.ndarray, "..."]] = {}
     for number in tqdm(range(count), desc=part, unit="mesh", disable=None if progress else True, leave=False):
         sample = meshes[number]
         answer, weights = surrogate.at_vertices(sample.x, sample.points, name=sample.name), sample.points.weights
         assert weights is not None
-        found["model"].append(errors(answer, sample.y, weights))
+        guesses = {"model": answer}
         if mean is not None:
-            found["training_mean"].append(errors(mean[:, None].expand_as(sample.y), sample.y, weights))
+            guesses["training_mean"] = mean[:, None].expand_as(sample.y)
+        for kind, guess in guesses.items():
+            for field, places in groups.items():
+                found[kind, field].append(errors(guess[places], sample.y[places], weights))
         vertices.append(sample.points.size)
         if number < PICTURES:
             fields |= _fields(surrogate, sample, answer, f"{part}/{number}")
-    model, typical = (
-        {metric: summary(np.array([row[metric] for row in rows])) for metric in rows[0]} if rows else None
-        for rows in found.values()
-    )
-    assert model is not None
     points = (round(sum(vertices) / len(vertices)),)
-    return OneStep(points, count, model, None, typical, spectrum=None, bands=(), part=part), fields
+
+    def sides(field: str, metrics: Iterable[str]) -> dict[str, Any]:
+        known = {
+            kind: {metric: summary(np.array([row[metric] for row in found[kind, field]])) for metric in metrics}
+            for kind in guesses
+        }
+        return {kind: known.get(kind) for kind in ("model", "persistence", "training_mean")}
+
+    by_field = {field: FieldErrors(**sides(field, OF_FIELDS)) for field in several} or None
+    step = OneStep(points, count, **sides("", METRICS), spectrum=None, bands=(), part=part, by_field=by_field)
+    return step, fields
+
+
+def _several_fields(surrogate: MeshSurrogate) -> dict[str, list[int]]:
+    """The channels of each predicted field, its components together; nothing where there is one field."""
+    spec = surrogate.spec
+    return places_of(spec.out_names, spec.targets) if len(spec.targets) > 1 else {}
 
 
 def _fields(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -180,8 +181,9 @@ class Meshes(Dataset[MeshSample]):
 
     def _read(self, path: Path) -> MeshSample:
         mesh = read_mesh(path)
-        points = points_of(mesh, self.splits.box, str(path))
-        cells = None if self.partition is None else self.partition.cut(points)
+        with naming(path):
+            points = mesh.point_set(self.splits.box)
+            cells = None if self.partition is None else self.partition.cut(points)
         x, y = (channels(mesh, fields, str(path)) for fields in (self.splits.input, self.splits.target))
         self._check(mesh, path)
         return MeshSample(str(path), mesh, points, x, y, cells)
@@ -197,12 +199,13 @@ class Meshes(Dataset[MeshSample]):
             raise ValueError(f"{path} has the channels {there}; needed {needed}, as {self.files[0]} has")
 
 
-def points_of(mesh: Mesh, box: Grid | None, name: str) -> PointSet:
-    """The vertices of a mesh as points of a box; errors name the file."""
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Errors about a mesh, with the file that holds it."""
     try:
-        return mesh.point_set(box)
+        yield
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+        raise ValueError(f"{path}: {error}") from error
 
 
 def channels(mesh: Mesh, fields: Sequence[str], name: str) -> Float[Tensor, "channel vertex"]:
@@ -228,13 +231,14 @@ def channel_names(mesh: Mesh, fields: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def is_of(channel: str, field: str) -> bool:
-    """Whether a channel is a field, or a component of it.
+def places_of(channels: Sequence[str], fields: Sequence[str]) -> dict[str, list[int]]:
+    """Which channels are the components of each field; one with the name of a field is that field.
 
-    >>> is_of("velocity.1", "velocity"), is_of("velocity.1", "velo")
-    (True, False)
+    >>> places_of(("velocity.0", "velocity.1", "p", "p.1"), ("velocity", "p", "p.1"))
+    {'velocity': [0, 1], 'p': [2], 'p.1': [3]}
     """
-    return channel == field or (channel.startswith(f"{field}.") and channel[len(field) + 1 :].isdecimal())
+    owners = [name if name in fields else name.rpartition(".")[0] for name in channels]
+    return {field: [place for place, owner in enumerate(owners) if owner == field] for field in fields}
 
 
 def _bytes(sample: MeshSample) -> int:

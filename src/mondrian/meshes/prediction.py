@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.evaluation.batches import at_rest
-from mondrian.meshes.files import channel_names, channels, is_of, points_of
+from mondrian.meshes.files import channel_names, channels, naming, places_of
 from mondrian.meshes.surrogate import MeshSurrogate
 from mondrian.points.mesh import Mesh, read_mesh, write_fields
 
@@ -46,7 +46,9 @@ def predict_on(
     if channel_names(mesh, spec.inputs) != spec.in_names:
         found = ", ".join(channel_names(mesh, spec.inputs))
         raise ValueError(f"{name} gives the channels {found}; needed {', '.join(spec.in_names)}")
+    with naming(name):
+        points = mesh.point_set(spec.box)
     with at_rest(surrogate):
-        answer = surrogate.at_vertices(x, points_of(mesh, spec.box, name), name=name).clone()
-    parts = {field: [n for n, channel in enumerate(spec.out_names) if is_of(channel, field)] for field in spec.targets}
+        answer = surrogate.at_vertices(x, points, name=name).clone()
+    parts = places_of(spec.out_names, spec.targets)
     return {field: answer[rows[0]] if len(rows) == 1 else answer[rows].mT for field, rows in parts.items()}

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.grid import Grid
+from mondrian.meshes.files import naming
 from mondrian.points.model import PointOperator
 from mondrian.points.placement import Placement
 from mondrian.points.point_set import PointSet
@@ -76,7 +77,8 @@ class MeshSurrogate(ScaledModel):
         for channel, values, scale in zip(self.spec.in_names, x, self.spec.in_scales, strict=True):
             if scale.log and not bool((values > 0).all()):
                 raise ValueError(f"{name} has values of {channel!r} without a logarithm; needed positive ones")
-        answer = self(x[None].to(self.points_model.project.skip.weight.device, self.physical_dtype), points)
+        with naming(name):  # the mesh may be too small to be cut, say
+            answer = self(x[None].to(self.points_model.project.skip.weight.device, self.physical_dtype), points)
         assert isinstance(answer, Tensor)
         return answer[0].to("cpu", self.physical_dtype)
 

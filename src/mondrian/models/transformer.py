@@ -56,6 +56,8 @@ class TransformerSpec(FieldSpec):
         super().__post_init__()
         if any(count < 1 for count in self.subdomains):
             raise ValueError(f"subdomains={self.subdomains} must be at least 1 along each axis")
+        if self.subdomains or self.grid is not None:
+            self.attention.check(Lattice(self.counts(), self.default_grid.periodic))
         for position in self.positions:
             if not isinstance(position, LearnedPosition | OffsetPosition | Rotary):
                 raise ValueError(
@@ -68,17 +70,21 @@ class TransformerSpec(FieldSpec):
             raise ValueError(f"norm={self.norm!r} is not known; needed one of {list(NORMS)}")
         if self.branch_scale is not None and not math.isfinite(self.branch_scale):
             raise ValueError(f"branch_scale={self.branch_scale} must be finite")
-        if self.attention.spatial_heads and len(self.attention.spatial_heads) != self.dim:
-            raise ValueError(f"spatial_heads={self.attention.spatial_heads} needs {self.dim} entries")
+        for attention in self.attentions:
+            if attention.spatial_heads and len(attention.spatial_heads) != self.dim:
+                raise ValueError(f"spatial_heads={attention.spatial_heads} needs {self.dim} entries")
         if self.cell_points and (len(self.cell_points) != self.dim or min(self.cell_points) < 1):
             raise ValueError(f"cell_points={self.cell_points} must hold {self.dim} numbers of at least 1")
-        if self.subdomains or self.grid is not None:
-            self.attention.check(Lattice(self.counts(), self.default_grid.periodic))
         if self.cell_points and any(n % part for n, part in zip(self.cell_points, self.parts, strict=True)):
             raise ValueError(
                 f"cell_points={self.cell_points} cannot be shared out; needed multiples of {self.parts}, which spatial "
                 "heads and coarser levels divide"
             )
+
+    @property
+    def attentions(self) -> tuple[AttentionSpec, ...]:
+        """The pattern of each level, of which there is one."""
+        return (self.attention,)
 
     @property
     def dim(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -15,6 +15,8 @@ from mondrian.operators.derivatives import is_transformed
 from mondrian.operators.evaluation import KernelCache
 from mondrian.quadrature import Cell
 from mondrian.spec import Spec
+
+T = TypeVar("T")
 
 
 class SubdomainOperator(nn.Module):
@@ -34,6 +36,7 @@ class SubdomainOperator(nn.Module):
         self.out_channels = out_channels
         self.dim = dim  # of the cells that it knows; None where it takes any
         self.plain = False
+        self.cache = KernelCache()
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
 
     def forward(
@@ -77,6 +80,13 @@ class SubdomainOperator(nn.Module):
         """Add the constant function $b$, if there is one."""
         return u if self.bias is None else u + self.bias[:, None]
 
+    def kept(self, cell: Cell, label: object, make: Callable[[], T]) -> T:
+        """`make()`, in use remembered while no gradient is wanted and the weights stay.
+
+        Not in training, whose optimiser may be a fused one: that writes to weights without being counted.
+        """
+        return make() if self.training else self.cache.get(list(self.parameters()), cell, label, make)
+
     def train(self, mode: bool = True) -> SubdomainOperator:
         """Switch between training and use; what is kept from before is dropped."""
         self.forget()
@@ -84,9 +94,7 @@ class SubdomainOperator(nn.Module):
 
     def forget(self) -> None:
         """Drop what is kept between calls, since weights may be others or lie elsewhere."""
-        cache = getattr(self, "cache", None)
-        if isinstance(cache, KernelCache):
-            cache.clear()
+        self.cache.clear()
 
     def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> SubdomainOperator:
         super()._apply(change, recurse)

@@ -16,6 +16,8 @@ from mondrian.quadrature import Cell
 
 T = TypeVar("T")
 
+LARGEST = 2**27  # numbers in a kernel that is held as a whole: half a gigabyte in single precision
+
 
 class Evaluation(Enum):
     """The ways to apply a ridge kernel to functions on `n` points of a cell."""
@@ -112,7 +114,10 @@ class KernelCache:
 
     def get(self, parameters: list[Tensor], cell: Cell, label: Any, make: Callable[[], T]) -> T:
         """`make()`, or what it returned before for the same weights, points, precision and label."""
-        if torch.is_grad_enabled() or torch.compiler.is_compiling() or is_transformed():
+        if torch.compiler.is_compiling() or is_transformed():
+            return make()
+        if torch.is_grad_enabled():
+            self.clear()  # the weights may be about to change, and fused optimisers write without being counted
             return make()
         weights, place = Weights.now(parameters), cell.weights.device
         if weights.state is None:

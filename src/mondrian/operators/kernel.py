@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.evaluation import Evaluation
+from mondrian.operators.evaluation import LARGEST, Evaluation
 from mondrian.operators.ridge import Ridge, Separation
 from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.operators.stacked import stacked_mix
@@ -38,9 +38,10 @@ class FullRidgeOperator(RidgeOperator):
     def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[Evaluation, float]:
         n, hidden, i, o = points, self.first.out_features, self.in_channels, self.out_channels
         costs: dict[Evaluation, float] = {
-            Evaluation.DENSE: 1.0 * (rows + hidden + 8) * i * o * n * n,
-            Evaluation.COLLAPSED: rows * n * ((hidden + 1) * i * o + 4 * hidden * n * min(i, o)),
+            Evaluation.COLLAPSED: 1.0 * rows * n * ((hidden + 1) * i * o + 4 * hidden * n * min(i, o))
         }
+        if i * o * n * n <= LARGEST:
+            costs[Evaluation.DENSE] = 1.0 * (rows + hidden + 8) * i * o * n * n
         if separation is not None:
             basis, terms = separation
             moments, core = (i + o) * basis * n, (i + o) * basis * terms + terms * i * o

@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
-from mondrian.operators.evaluation import KernelCache
 from mondrian.quadrature import Cell
 
 
@@ -47,7 +46,6 @@ class LowRankOperator(SubdomainOperator):
         self.psi = nn.Sequential(
             nn.Linear(dim, spec.hidden), nn.GELU(), nn.Linear(spec.hidden, spec.rank * in_channels)
         )
-        self.cache = KernelCache()
         with torch.no_grad():  # a sum over the input channels, like any linear layer's
             for parameter in self.psi[2].parameters():
                 parameter.div_(in_channels**0.5)
@@ -72,7 +70,7 @@ class LowRankOperator(SubdomainOperator):
             weighted = psi * cell.weights[:, None, None]
             return weighted.permute(2, 0, 1).reshape(-1, self.rank), phi.permute(1, 2, 0).reshape(self.rank, -1)
 
-        into, out = self.cache.get(list(self.parameters()), cell, None, matrices)
+        into, out = self.kept(cell, None, matrices)
         coefficients = v.flatten(0, 1).flatten(1) @ into
         constant = None if self.bias is None else self.bias.repeat_interleave(cell.size)
         u = coefficients @ out if constant is None else torch.addmm(constant, coefficients, out)

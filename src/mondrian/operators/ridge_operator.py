@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.operators.base import SubdomainOperator
-from mondrian.operators.evaluation import Evaluation, KernelCache, SeparationTerms
+from mondrian.operators.evaluation import Evaluation, SeparationTerms
 from mondrian.operators.ridge import basis_size
 from mondrian.quadrature import Cell
-
-T = TypeVar("T")
 
 
 class RidgeOperator(SubdomainOperator):
@@ -29,7 +24,6 @@ class RidgeOperator(SubdomainOperator):
         self.evaluation: Evaluation | None = None
         self.terms = SeparationTerms(tolerance)
         self.terms.refresh(first)
-        self.cache = KernelCache()
         self.register_load_state_dict_post_hook(_look_at_what_was_loaded)
 
     def evaluate(
@@ -72,7 +66,7 @@ class RidgeOperator(SubdomainOperator):
         return best
 
     def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[Evaluation, float]:
-        """Estimated work in multiply-adds of a large matrix product.
+        """Estimated work in multiply-adds of a large matrix product; of a dense kernel where it is not too large.
 
         `separation` holds the number of basis functions and of terms over all ridges, where a separation exists.
         """
@@ -92,10 +86,6 @@ class RidgeOperator(SubdomainOperator):
         self, v: Float[Tensor, "row channel_in point"], cell: Cell, terms: int
     ) -> Float[Tensor, "row channel_out point"]:
         raise NotImplementedError
-
-    def kept(self, cell: Cell, label: object, make: Callable[[], T]) -> T:
-        """`make()`, remembered while no gradient is wanted and the weights stay."""
-        return self.cache.get(list(self.parameters()), cell, label, make)
 
     def train(self, mode: bool = True) -> RidgeOperator:
         super().train(mode)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, fraction, positive
-from mondrian.operators.evaluation import Evaluation
+from mondrian.operators.evaluation import LARGEST, Evaluation
 from mondrian.operators.kernel import pair_network
 from mondrian.operators.ridge import Ridge, Separation
 from mondrian.operators.ridge_operator import RidgeOperator
@@ -70,10 +70,9 @@ class SeparableMixtureOperator(RidgeOperator):
 
     def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[Evaluation, float]:
         n, hidden, i, o = points, self.first.out_features, self.in_channels, self.out_channels
-        costs: dict[Evaluation, float] = {
-            Evaluation.DENSE: 1.0 * rows * i * n * (n + o) + (hidden + 8) * i * n * n,
-            Evaluation.COLLAPSED: 1.0 * rows * i * n * (hidden * (n + 16) + o),
-        }
+        costs: dict[Evaluation, float] = {Evaluation.COLLAPSED: 1.0 * rows * i * n * (hidden * (n + 16) + o)}
+        if i * n * n <= LARGEST:
+            costs[Evaluation.DENSE] = 1.0 * rows * i * n * (n + o) + (hidden + 8) * i * n * n
         if separation is not None:
             basis, terms = separation
             costs[Evaluation.SEPARATED] = rows * ((i + o) * basis * n + 2 * i * basis * terms + basis * i * o) + 2e6

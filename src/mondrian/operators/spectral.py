@@ -53,15 +53,15 @@ class SpectralOperator(SubdomainOperator):
         self.offset = nn.Parameter(torch.zeros(out_channels))
         self.skip = nn.Linear(in_channels, out_channels) if spec.skip else None
 
-    def phases(self, cell: Cell) -> tuple[Float[Tensor, "point mode"], Float[Tensor, " mode"], Int[Tensor, " mode"]]:
-        """The phase $\\pi k x$ of the visible modes, their factors $c_k$, and their places in the weights."""
-        return _phases(self.frequencies, cell.points, cell.coordinates.dtype, cell.coordinates.device)
+    def waves(self, cell: Cell) -> tuple[Tensor, Tensor, Float[Tensor, " mode"], Int[Tensor, " mode"]]:
+        """Cosine and sine of $\\pi k x$ for the visible modes, their factors $c_k$, and their places in the weights."""
+        return _waves(self.frequencies, cell.points, cell.coordinates.dtype, cell.coordinates.device)
 
     def definition(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
-        phase, twice, index = self.phases(cell)
-        wave = torch.polar(torch.ones_like(phase), phase)
+        cos, sin, twice, index = self.waves(cell)
+        wave = torch.complex(cos, sin)
         weight = torch.complex(self.weight[index, 0], self.weight[index, 1])
         transformed = torch.einsum("y,yk,bciy->bcik", cell.weights.to(wave.dtype), wave.conj(), v.to(wave.dtype))
         u = torch.einsum("k,xk,kio,bcik->bcox", twice.to(wave.dtype), wave, weight, transformed).real
@@ -71,9 +71,8 @@ class SpectralOperator(SubdomainOperator):
     def evaluate(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
-        phase, twice, index = self.phases(cell)
-        n, modes, rows = cell.size, phase.shape[1], v.flatten(0, 1)
-        cos, sin = phase.cos(), phase.sin()
+        cos, sin, twice, index = self.waves(cell)
+        n, modes, rows = cell.size, cos.shape[1], v.flatten(0, 1)
         analysis = torch.cat([cos, -sin], dim=1) * cell.weights[:, None]
         synthesis = torch.cat([cos * twice, -sin * twice], dim=1)
         real, imaginary = self.weight[index].unbind(dim=1)  # mode in out
@@ -87,9 +86,9 @@ class SpectralOperator(SubdomainOperator):
 
 
 @constant
-def _phases(
+def _waves(
     frequencies: tuple[tuple[int, ...], ...], points: tuple[int, ...], dtype: torch.dtype, device: torch.device
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Float[Tensor, "point mode"], Float[Tensor, "point mode"], Float[Tensor, " mode"], Int[Tensor, " mode"]]:
     seen = [
         index
         for index, mode in enumerate(frequencies)
@@ -98,4 +97,5 @@ def _phases(
     x = Cell.build(points, Midpoint(), dtype=torch.float64, device=device).coordinates
     modes = torch.tensor([frequencies[index] for index in seen], dtype=torch.float64, device=device)
     twice = torch.where(modes[:, -1] == 0, 1.0, 2.0)
-    return (torch.pi * x @ modes.mT).to(dtype), twice.to(dtype), torch.tensor(seen, device=device)
+    phase = torch.pi * x @ modes.mT  # many turns, of which half precision would lose the fractions
+    return phase.cos().to(dtype), phase.sin().to(dtype), twice.to(dtype), torch.tensor(seen, device=device)

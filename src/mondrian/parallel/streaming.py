@@ -128,12 +128,14 @@ def stream(
     if spec.attention.seen_by(Rows(whole.lattice, 0, 1)).all_there_are and count > 1:
         kind = type(spec.attention).__name__
         raise ValueError(f"each subdomain sees all {count} rows by {kind}; to stream needed windows or neighbourhoods")
+    everything: Tensor | None = None
     for start in range(0, count, rows):
         wanted = Rows(whole.lattice, start, min(start + rows, count))
         held = needed_rows(spec, whole, wanted)
-        if held.all_there_are:
-            y = operator(read(0, count * points), grid)
-            skipped = start * points
+        if held.all_there_are and everything is None:
+            everything = operator(read(0, count * points), grid)
+        if everything is not None:  # computed once, it serves all slabs that follow
+            y, skipped = everything, start * points
         else:
             x = torch.cat([read(first * points, last * points) for first, last in stretches(held)], dim=2)
             y = operator(x, slab=IsolatedSlab(whole, held))

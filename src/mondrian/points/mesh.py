@@ -84,6 +84,7 @@ def read_mesh(path: str | Path) -> Mesh:
     file = _read(path)
     used, simplices = _used(file, path)
     points, dim = np.asarray(file.points, dtype=np.float64)[used], simplices.shape[1] - 1
+    check_finite(torch.from_numpy(points), f"path={str(path)!r}")
     axes = np.flatnonzero(np.ptp(points, axis=0) > 0)
     if len(axes) != dim:
         raise ValueError(

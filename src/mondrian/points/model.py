@@ -36,7 +36,7 @@ class PointSpec(ModelSpec):
 
     `partition` cuts the domain; in each cell `reference` points an axis stand for what lies there. With boxes every
     pattern of attention, every position and `stagger` of the transformer operator can be had; parts have no lattice and
-    know `CentreAttention`, `RelativeBias` and `CoordinatePosition`.
+    know `CentreAttention`, `RelativeBias` and `CoordinatePosition`. Only `CentreAttention` overlooks empty cells.
     """
 
     in_channels: int

@@ -22,10 +22,11 @@ FILLED = 1e-4  # of the box: how much of it cells may leave out or share before 
 def voronoi_weights(coordinates: Float[Tensor, "point axis"], box: Grid) -> Float64[Tensor, " point"]:
     r"""The volume of what lies nearer to each point than to any other, within the box; they sum to the box's.
 
-    The points are mirrored at every face, which makes each face a border between cells. The cell of $p$ is made of
+    The points are mirrored at every face, which makes each face a border between cells; along a periodic axis they are
+    repeated instead, and a cell goes on at the other end. The cell of $p$ is made of
     pyramids over the facets it shares with its neighbours $q$, $|V_p| = \sum_q |F_{pq}| \, |x_p - x_q| / 2d$. Points
     that coincide share their cell equally. One, two or three dimensions, sides of up to 1 to 1,000; $O(n \log n)$.
-    All points are drawn inward by up to 5 millionths of a side, by which cells at faces gain.
+    From walls all points are drawn inward by up to 5 millionths of a side, by which cells at faces gain.
 
     >>> voronoi_weights(torch.tensor([[0.25], [0.75], [0.75]]), Grid(extent=(1.0,)))
     tensor([0.5000, 0.2500, 0.2500], dtype=torch.float64)
@@ -40,10 +41,13 @@ def voronoi_weights(coordinates: Float[Tensor, "point axis"], box: Grid) -> Floa
     extent, middle = np.array(box.extent), np.array(box.origin) + np.array(box.extent) / 2
     inward = np.maximum(INWARD, APART * extent.max() / extent)
     scaled = (coordinates.detach().cpu().double().numpy() - middle) / extent
-    scaled = np.clip(scaled, -0.5, 0.5) * (1 - inward)  # rounding may have carried some outside
+    round_it = (np.round(scaled, 12) + 0.5) % 1 - 0.5  # both ends of a ring are one place
+    # rounding may have carried some outside
+    scaled = np.where(box.periodic, round_it, np.clip(scaled, -0.5, 0.5) * (1 - inward))
     places, which, copies = np.unique(scaled, axis=0, return_inverse=True, return_counts=True)
     # Nearness is not kept by stretching: the diagram is drawn in physical proportions.
-    volumes = _lengths(places[:, 0] * extent[0], extent[0]) if box.dim == 1 else _volumes(places * extent, extent)
+    places *= extent
+    volumes = _volumes(places, box) if box.dim > 1 else _lengths(places[:, 0], extent[0], ring=box.periodic[0])
     volume = math.prod(box.extent)
     if not (volumes > 0).all() or not abs(volumes.sum() - volume) < FILLED * volume:
         raise ValueError(
@@ -78,28 +82,34 @@ def simplex_volumes(
     return torch.linalg.det(sides).abs() / math.factorial(sides.shape[-1])
 
 
-def _lengths(places: NDArray[np.float64], extent: float) -> NDArray[np.float64]:
+def _lengths(places: NDArray[np.float64], extent: float, *, ring: bool) -> NDArray[np.float64]:
     """In one dimension, sorted: from half-way to half-way."""
+    if ring:
+        after = np.diff(places, append=places[0] + extent)
+        return (after + np.roll(after, 1)) / 2
     ends = np.concatenate([[-extent / 2], (places[1:] + places[:-1]) / 2, [extent / 2]])
     return np.diff(ends)
 
 
-def _volumes(places: NDArray[np.float64], extent: NDArray[np.float64]) -> NDArray[np.float64]:
+def _volumes(places: NDArray[np.float64], box: Grid) -> NDArray[np.float64]:
     from scipy.spatial import QhullError, Voronoi  # slow to import, and only needed here
 
     count, dim = places.shape
-    mirrored = [places]
-    for axis in range(dim):
-        for face in (-extent[axis] / 2, extent[axis] / 2):
+    images = [places]
+    for period, ring in zip(np.diag(box.extent), box.periodic, strict=True):
+        if ring:  # all ways round, along several axes at once too
+            images += [image + way for image in images for way in (-period, period)]
+    for axis, (side, ring) in enumerate(zip(box.extent, box.periodic, strict=True)):
+        for face in () if ring else (-side / 2, side / 2):  # a point's own image is all that bounds its cell
             image = places.copy()
             image[:, axis] = 2 * face - image[:, axis]
-            mirrored.append(image)
-    everything = np.concatenate(mirrored)
+            images.append(image)
+    everything = np.concatenate(images)
     try:
         diagram = Voronoi(everything)
     except QhullError as error:
         raise ValueError(
-            f"coordinates, {count} of them in a box with extent={tuple(extent.tolist())}, have no Voronoi diagram: "
+            f"coordinates, {count} of them in a box with extent={box.extent}, have no Voronoi diagram: "
             f"{str(error).strip().splitlines()[0]}; needed weights of your own"
         ) from error
     pairs = np.asarray(diagram.ridge_points)

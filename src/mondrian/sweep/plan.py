@@ -11,6 +11,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override
 
 from mondrian.configuration import check_setting, override_of, quoted
 from mondrian.files import write_json
+from mondrian.run import Run
 from mondrian.training.record import joined
 from mondrian.training.settings import CHOICES, configure, default_folder
 
@@ -104,6 +105,11 @@ class Plan:
         except FileNotFoundError:
             raise FileNotFoundError(f"{folder} is no sweep: it has no {FILE}") from None
         return cls(folder, *(tuple(content[key]) for key in ("fixed", "varied", "hydra")))
+
+
+def settings_of(run: Run) -> dict[str, str]:
+    """The words of a run by their keys; one that takes a setting away, `~key`, has no value."""
+    return {key: value for key, _, value in (word.partition("=") for word in run.fact("words"))}
 
 
 def _first(override: Override) -> str:

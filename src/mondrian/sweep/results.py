@@ -13,7 +13,7 @@ import numpy as np
 
 from mondrian.files import write_atomically
 from mondrian.run import Run
-from mondrian.sweep.plan import Plan
+from mondrian.sweep.plan import Plan, settings_of
 from mondrian.text import aligned
 
 
@@ -82,7 +82,7 @@ class Results:
 
 
 def _trial(number: int, run: Run, keys: tuple[str, ...]) -> Trial:
-    words = dict(word.split("=", 1) for word in run.facts["words"])
+    words = settings_of(run)
     history = run.history()
     losses = history.get("valid_loss", np.zeros(0))
     known = np.isfinite(losses)
@@ -98,7 +98,7 @@ def _trial(number: int, run: Run, keys: tuple[str, ...]) -> Trial:
         valid_mae=at_best("valid_mae"),
         step=0 if place is None else int(at_best("step")),
         steps=int(history["step"].max()) if len(losses) else 0,
-        parameters=int(run.facts["parameters"]),
+        parameters=int(run.fact("parameters")),
         seconds=float(history["seconds"].max()) if len(losses) else 0.0,
     )
 

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from mondrian.configuration import quoted
 from mondrian.run import Run
-from mondrian.sweep.plan import Plan
+from mondrian.sweep.plan import Plan, settings_of
 from mondrian.training.guards import Diverged, Stopped
 from mondrian.training.train import train_config
 
@@ -48,7 +48,7 @@ def check_choice(run: Run, chosen: Sequence[str]) -> None:
     """Refuse to give the loss of a run to other settings than it was trained with."""
     if not run.record.exists():
         return
-    known = dict(word.split("=", 1) for word in run.facts["words"])
+    known = settings_of(run)
     for word in chosen:
         key, _, value = word.partition("=")
         if known.get(key) != value:

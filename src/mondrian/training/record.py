@@ -67,7 +67,7 @@ def refuse_changes(run: Run, config: DictConfig) -> None:
             name, former, now = changed[0]
             raise ValueError(f"{name} was {former} when {run.folder} began; a run cannot go on with {now}")
     for key in ("accumulate_grad_batches", "precision"):  # of the trainer's settings those that change a step
-        stored, wanted = run.config["trainer"][key], given["trainer"][key]
+        stored, wanted = (settings.get("trainer", {}).get(key) for settings in (run.config, given))
         if wanted != stored:
             raise ValueError(f"trainer.{key} was {stored} when {run.folder} began; a run cannot go on with {wanted}")
 
@@ -106,7 +106,7 @@ def _kept(words: Sequence[str]) -> list[str]:
 
 def refuse_other_data(run: Run, data: Spec) -> None:
     """The data set may have moved, but must be the same one in the same parts."""
-    given, stored = data.to_json(), dict(run.facts["data"])
+    given, stored = data.to_json(), dict(run.fact("data"))
     for facts in (given, stored):
         facts["files"] = {key: value for key, value in facts["files"].items() if key != "path"}
     for key, value in stored.items():

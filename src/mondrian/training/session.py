@@ -54,7 +54,7 @@ class Session:
         goes_on = flag(config, "resume") and run.record.exists()
         if goes_on:
             refuse_changes(run, config)
-        identity = run.facts["id"] if goes_on else uuid.uuid4().hex[:12]
+        identity = run.fact("id") if goes_on else uuid.uuid4().hex[:12]
         with quiet():
             trainer = trainer_of(config, run, identity=identity, progress=progress)
         return cls(config, words, run, goes_on, identity, trainer)
@@ -66,7 +66,7 @@ class Session:
 
     def stored_spec(self, kind: type[S]) -> S:
         """The model that the run began with."""
-        spec = Spec.from_json(self.run.facts["surrogate"])
+        spec = Spec.from_json(self.run.fact("surrogate"))
         assert isinstance(spec, kind)
         return spec
 
@@ -116,14 +116,14 @@ def configured(words: Sequence[str]) -> DictConfig:
         return config
     if not resume:
         raise ValueError(f"{run.folder} holds a run already; resume=true goes on with it, run=... starts another")
-    config = configure(joined(run.facts["words"], words))
+    config = configure(joined(run.fact("words"), words))
     _find_data(config, run, words)
     return config
 
 
 def _find_data(config: DictConfig, run: Run, words: Sequence[str]) -> None:
     """Take the data from where the run knows them to be, if they are there and nobody says otherwise."""
-    known = run.facts["data"]["files"]["path"]
+    known = run.source().files.path
     if any(word.startswith(("data.path=", "data.reader")) for word in words) or not Path(known).exists():
         return
     for key in ("data.path", "data.reader.path"):
