@@ -21,8 +21,8 @@ from mondrian.attention.patterns import Bias
 from mondrian.attention.tiles import best_tile, tiles, windows
 from mondrian.benchmark.measure import interleaved
 from mondrian.decomposition import Lattice
-from mondrian.strip import Strip
-from mondrian.text import markdown_table
+from mondrian.lattice import Strip
+from mondrian.support.text import markdown_table
 
 TURNS = 5
 

@@ -25,7 +25,7 @@ from mondrian import Integral, Mixture, SeparableMixture
 from mondrian.benchmark.measure import flops, interleaved, peak_memory
 from mondrian.operators import Evaluation, OperatorSpec, use_definitions
 from mondrian.quadrature import Cell, Midpoint
-from mondrian.text import markdown_table, memory_text
+from mondrian.support.text import markdown_table, memory_text
 
 RESULTS = Path(__file__).parent / "results" / "core.md"
 OPERATORS = ("integral", "low_rank", "attention", "spectral", "interpolating", "mo", "sepmo")

@@ -33,7 +33,7 @@ from mondrian import Grid
 from mondrian.data import AllenCahn
 from mondrian.data.generate import generate, plan
 from mondrian.run import Run
-from mondrian.text import markdown_table
+from mondrian.support.text import markdown_table
 from mondrian.training.checkpoints import newest
 
 WORDS = (

@@ -21,7 +21,7 @@ from benchmarks.sections import keep_large_allocations, run_sections
 from mondrian import RelativeBias, SeparableMixture, nbr_no, unet_no, vit_no
 from mondrian.benchmark.measure import interleaved, peak_memory
 from mondrian.models import TransformerOperator
-from mondrian.text import markdown_table
+from mondrian.support.text import markdown_table
 
 RESULTS = Path(__file__).parent / "results" / "hierarchy.md"
 KINDS = {"global": "`vit_no`, global", "near": "`nbr_no`, radius 1", "levels": "`unet_no`, radius 1"}

@@ -21,7 +21,7 @@ from mondrian import Grid, Midpoint
 from mondrian.benchmark.measure import interleaved
 from mondrian.points import Boxes, CrossAttention, CrossIntegral, LearnedResampler, Placement, PointSet, Tiles
 from mondrian.quadrature import Cell
-from mondrian.text import markdown_table
+from mondrian.support.text import markdown_table
 
 BOX, BOXES, CHANNELS = Grid(extent=(1.0, 1.0)), Boxes((8, 8)), 32
 CELL = Cell.build((4, 4), Midpoint())

@@ -24,7 +24,7 @@ from mondrian.data.problems import AllenCahn
 from mondrian.data.restriction import block_average
 from mondrian.models import TransformerOperator
 from mondrian.resampling import resample
-from mondrian.text import markdown_table
+from mondrian.support.text import markdown_table
 
 RESULTS = Path(__file__).parent / "results" / "resolution.md"
 BOX = Grid(extent=(2.0, 2.0))

@@ -27,7 +27,7 @@ from benchmarks.spread import FUNCTIONS, KINDS, POINTS, costs_of, model_of, star
 from mondrian.benchmark.measure import flops, highest_mark, reset_highest_mark, wait_for_quiet
 from mondrian.parallel import Processes
 from mondrian.parallel.cost import Machine
-from mondrian.text import markdown_table
+from mondrian.support.text import markdown_table
 
 RESULTS = Path(__file__).parent / "results" / "subdomains.md"
 A100 = Machine(flops=60e12, bandwidth=25e9, memory=80e9, latency=20e-6)

@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mondrian.files import write_atomically
 from mondrian.league.results import Score
 from mondrian.league.settings import SAMPLES, TIME
-from mondrian.text import markdown_table
+from mondrian.support.files import write_atomically
+from mondrian.support.text import markdown_table
 
 PAGE = Path(__file__).with_name("README.md")
 BLOCK = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", flags=re.DOTALL)

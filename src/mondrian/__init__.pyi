@@ -12,7 +12,6 @@ from . import (
     quadrature,
     recipes,
     resampling,
-    spec,
     surrogate,
 )
 from .artefact import OperatorModel, from_pretrained
@@ -60,7 +59,7 @@ from .operators import (
 from .points import Boxes, CrossAttention, CrossIntegral, MetisParts, PointOperator, PointSet, point_no
 from .quadrature import EndCorrected, Midpoint
 from .recipes import build
-from .spec import Spec
+from .support.spec import Spec
 from .surrogate import Surrogate
 
 __version__: str
@@ -125,7 +124,6 @@ __all__ = [
     "quadrature",
     "recipes",
     "resampling",
-    "spec",
     "surrogate",
     "swin_no",
     "unet_no",

@@ -19,8 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from mondrian.files import write_atomically
-from mondrian.spec import Spec
+from mondrian.support.files import write_atomically
+from mondrian.support.spec import Spec
 
 CONFIG, WEIGHTS, FORMAT = "config.json", "model.safetensors", 1
 KEYS = {"format", "weights_sha256", "model_sha256", "model"}

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 
-from mondrian.plugins import load_plugins
-from mondrian.process import keep_large_blocks
-from mondrian.text import one_line
+from mondrian.support.plugins import load_plugins
+from mondrian.support.process import keep_large_blocks
+from mondrian.support.text import one_line
 
 COMMANDS = (
     "models",
@@ -79,7 +79,7 @@ def _bad_input() -> tuple[type[Exception], ...]:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from mondrian.extras import MissingLibrary
+    from mondrian.support.libraries import MissingLibrary
 
     return ValueError, OSError, MissingLibrary, HydraException, OmegaConfBaseException
 

@@ -19,8 +19,8 @@ from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.spec import Spec
-from mondrian.text import one_line, shell_word
+from mondrian.support.spec import Spec
+from mondrian.support.text import one_line, shell_word
 
 Setting = TypeVar("Setting")
 Readers = Mapping[str, Callable[[DictConfig, str], Any]]

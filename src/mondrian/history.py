@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from mondrian.files import write_atomically
+from mondrian.support.files import write_atomically
 
 COLUMNS = (
     "step", "samples", "seconds", "train_loss", "learning_rate", "samples_per_second", "valid_loss", "valid_mae",

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mondrian.grid import Grid
 from mondrian.metrics import check_pair, check_space
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 
 @dataclass(frozen=True)

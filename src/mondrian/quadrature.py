@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from mondrian.constants import constant
 from mondrian.polynomials import legendre_basis
-from mondrian.spec import Spec
+from mondrian.support.constants import constant
+from mondrian.support.spec import Spec
 
 
 @dataclass(frozen=True)

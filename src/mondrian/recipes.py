@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from mondrian.artefact import ModelSpec, OperatorModel
-from mondrian.text import one_line
+from mondrian.support.text import one_line
 
 
 def recipe_names() -> list[str]:

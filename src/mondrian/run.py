@@ -21,10 +21,10 @@ import numpy as np
 
 from mondrian.artefact import from_pretrained
 from mondrian.data.splits import Splits
-from mondrian.files import write_json
 from mondrian.history import HistoryFile
 from mondrian.meshes.files import MeshSplits
-from mondrian.spec import Spec
+from mondrian.support.files import write_json
+from mondrian.support.spec import Spec
 from mondrian.surrogate import ScaledModel, Surrogate
 
 

@@ -14,7 +14,7 @@ from mondrian.artefact import ModelSpec, OperatorModel
 from mondrian.data.datasets import Window
 from mondrian.grid import Grid
 from mondrian.models.answers import answer_on
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 
 @dataclass(frozen=True)

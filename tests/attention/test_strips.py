@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mondrian.decomposition import Lattice
-from mondrian.strip import Rows, Slab, Strip
+from mondrian.lattice import Rows, Slab, Strip
 from tests.attention.cases import CASES, LATTICES, bias, functions, gaze, patterns
 
 pytestmark = pytest.mark.usefixtures("float64")

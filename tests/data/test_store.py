@@ -21,7 +21,7 @@ from mondrian.data.store import (
     stored_checksum,
     write_shard,
 )
-from mondrian.files import remove_partial, write_atomically
+from mondrian.support.files import remove_partial, write_atomically
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_path_below_a_file_is_named(tmp_path: Path) -> None:
 def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     # A limit on the size of files fails in the same system call as a full disk.
     code = (
-        "from pathlib import Path; from mondrian.files import write_atomically\n"
+        "from pathlib import Path; from mondrian.support.files import write_atomically\n"
         f"write_atomically(Path({str(tmp_path / 'shard.hdf5')!r}), bytes(2**20))"
     )
 

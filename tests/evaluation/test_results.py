@@ -14,8 +14,8 @@ from mondrian import EndCorrected, Grid, vit_no
 from mondrian.data import Splits, WellFiles, Window
 from mondrian.evaluation import Evaluation, evaluate
 from mondrian.evaluation.pictures import of_first_sample, of_one_resolution
-from mondrian.files import write_atomically
-from mondrian.spec import Spec
+from mondrian.support.files import write_atomically
+from mondrian.support.spec import Spec
 from mondrian.surrogate import Scale, Surrogate, SurrogateSpec
 from tests.evaluation.cases import array_splits, generated, surrogate, travelling
 
@@ -207,7 +207,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_results(
             raise OSError(28, f"cannot write {path}: No space left on device")
         write_atomically(path, content)
 
-    monkeypatch.setattr("mondrian.files.write_atomically", full)
+    monkeypatch.setattr("mondrian.support.files.write_atomically", full)
     with pytest.raises(OSError, match=r"metrics\.json: No space left"):
         evaluate(surrogate(), splits, name="new").save(tmp_path)
     assert Evaluation.load(tmp_path).run == "old"

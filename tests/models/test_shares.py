@@ -16,10 +16,10 @@ from mondrian import (
     vit_no,
 )
 from mondrian.decomposition import Decomposition, Lattice
+from mondrian.lattice import Rows, Strip
 from mondrian.models.baselines import FNOSpec
 from mondrian.models.shares import attention_shares
 from mondrian.models.transformer import TransformerSpec
-from mondrian.strip import Rows, Strip
 from mondrian.surrogate import Scale, SurrogateSpec
 
 pytestmark = pytest.mark.usefixtures("float64")

@@ -28,10 +28,10 @@ from mondrian import (
     unet_no,
     vit_no,
 )
+from mondrian.lattice import Rows
 from mondrian.models.unet import regrouped
 from mondrian.operators import use_definitions
 from mondrian.parallel.streaming import IsolatedSlab
-from mondrian.strip import Rows
 from tests.models.cases import OPERATOR
 from tests.unchecked import unchecked
 

@@ -5,8 +5,8 @@ import torch
 import torch.distributed as dist
 
 from mondrian import NeighborhoodAttention, vit_no
+from mondrian.lattice import Rows
 from mondrian.parallel import Processes, SpreadModel, needed_rows, stream
-from mondrian.strip import Rows
 from tests.models.cases import small
 
 pytestmark = pytest.mark.usefixtures("float64")

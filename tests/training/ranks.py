@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from mondrian.parallel.peers import PeersLost
-from mondrian.process import rank
+from mondrian.support.process import rank
 from mondrian.training.guards import Diverged
 from mondrian.training.module import OperatorTraining
 from mondrian.training.train import train_config

@@ -15,7 +15,7 @@ import torch
 
 from mondrian.meshes import PerforatedPoisson
 from mondrian.meshes.poisson import write_poisson
-from mondrian.process import launched
+from mondrian.support.process import launched
 from mondrian.training import Run
 from mondrian.training.order import Order
 from mondrian.training.strategy import placed

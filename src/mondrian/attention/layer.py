@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from mondrian.attention.patterns import AttentionSpec
 from mondrian.attention.position import OffsetPosition, Position, Rotary, rotate
 from mondrian.decomposition import Lattice
+from mondrian.lattice import Rows, Slab, Strip
 from mondrian.operators.base import OperatorSpec
 from mondrian.operators.derivatives import differentiable_attention
 from mondrian.quadrature import Cell
-from mondrian.strip import Rows, Slab, Strip
 
 
 class FunctionAttention(nn.Module):

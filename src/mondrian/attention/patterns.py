@@ -19,9 +19,9 @@ from torch.nn import functional as F
 from mondrian.attention.groups import hide, mask_of
 from mondrian.attention.tiles import tiles, windows
 from mondrian.decomposition import Lattice
+from mondrian.lattice import Rows, Strip
 from mondrian.operators.base import OperatorSpec
-from mondrian.spec import Spec
-from mondrian.strip import Rows, Strip
+from mondrian.support.spec import Spec
 
 Bias = Callable[[Int[Tensor, "row column axis"], tuple[int, ...], tuple[int, ...]], Float[Tensor, "head row column"]]
 

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mondrian.decomposition import Lattice
+from mondrian.lattice import Rows
 from mondrian.polynomials import total_degree
 from mondrian.quadrature import Cell
-from mondrian.spec import Spec
-from mondrian.strip import Rows
+from mondrian.support.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from mondrian.attention.groups import Groups, hide
-from mondrian.constants import constant
 from mondrian.decomposition import Lattice
-from mondrian.strip import Strip
+from mondrian.lattice import Strip
+from mondrian.support.constants import constant
 
 COPY = 48  # scores that cost as much as the copy of one key and value: an estimate from bandwidth and peak
 SIDES = (1, 2, 4, 8, 16)  # of tiles that are tried, besides the whole axis

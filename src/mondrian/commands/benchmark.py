@@ -28,10 +28,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from mondrian.benchmark import Candidate, Speed, measure_speeds
 from mondrian.configuration import Readers, flag, is_whole, read_words, whole, word
-from mondrian.device import chosen_device
 from mondrian.evaluation.tables import size
-from mondrian.files import json_text
-from mondrian.text import aligned, memory_text
+from mondrian.support.device import chosen_device
+from mondrian.support.files import json_text
+from mondrian.support.text import aligned, memory_text
 
 
 @dataclass(frozen=True)

@@ -40,12 +40,12 @@ from mondrian.configuration import Readers, flag, resolutions, whole, word
 from mondrian.data.datasets import Window
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
-from mondrian.device import chosen_device
 from mondrian.evaluation import Evaluation, evaluate
 from mondrian.evaluation.tables import size
 from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogate
 from mondrian.meshes.evaluation import evaluate_meshes
 from mondrian.run import Run
+from mondrian.support.device import chosen_device
 from mondrian.surrogate import ScaledModel, Surrogate
 
 HORIZON, BATCH_SIZE = 20, 32  # where nothing else is said

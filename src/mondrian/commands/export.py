@@ -30,7 +30,7 @@ from pathlib import Path
 
 from mondrian.commands._options import Parser, box, points_of, with_points
 from mondrian.prediction import Predictor, load_model
-from mondrian.text import memory_text
+from mondrian.support.text import memory_text
 
 
 def run(arguments: list[str]) -> None:

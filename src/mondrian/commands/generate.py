@@ -68,8 +68,8 @@ from mondrian.data.manifest import Manifest
 from mondrian.data.problems import Problem
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear, Restriction
 from mondrian.meshes.poisson import PerforatedPoisson, write_poisson
-from mondrian.process import cores, rank
-from mondrian.spec import Spec
+from mondrian.support.process import cores, rank
+from mondrian.support.spec import Spec
 
 RESTRICTIONS: Mapping[str, type[Restriction]] = {
     "average": BlockAverage,

@@ -57,7 +57,7 @@ import math
 import os
 import shlex
 
-from mondrian.process import is_first
+from mondrian.support.process import is_first
 
 
 def run(arguments: list[str]) -> None:

@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 
 from mondrian.data.sources.base import Field, Source
 from mondrian.grid import Grid
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 Sample = dict[str, Any]
 

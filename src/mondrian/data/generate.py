@@ -20,7 +20,7 @@ from tqdm import tqdm
 from mondrian.data.manifest import FILE, Manifest, Shard, collect
 from mondrian.data.problems import Problem, simulation_seed
 from mondrian.data.store import Simulations, damage, read_identity, write_shard
-from mondrian.files import holding, remove_partial
+from mondrian.support.files import holding, remove_partial
 
 LOCK = ".lock"  # a byte for each shard
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from mondrian.data.store import stored_checksum
-from mondrian.files import write_json
-from mondrian.spec import Spec
+from mondrian.support.files import write_json
+from mondrian.support.spec import Spec
 
 FILE = "manifest.json"
 

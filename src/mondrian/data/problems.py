@@ -19,7 +19,7 @@ from mondrian.data.solvers import allen_cahn, kuramoto_sivashinsky, navier_stoke
 from mondrian.data.solvers.checks import check_steps
 from mondrian.data.store import AXES, Simulations
 from mondrian.grid import Grid
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 Fields = dict[str, Float[Tensor, "simulation time ..."]]
 Scalars = Mapping[str, Float[np.ndarray, " simulation"]]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mondrian.data.bases import apply_along, fourier_basis, resolved_modes
 from mondrian.grid import Grid
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 
 def block_average(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:

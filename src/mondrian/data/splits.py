@@ -9,7 +9,7 @@ from pathlib import Path
 from mondrian.data.datasets import Window, WindowDataset, split_simulations
 from mondrian.data.manifest import FILE, Manifest
 from mondrian.data.sources import Files, Source, WellFiles
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 SPLITS = ("train", "valid", "test")
 TRAINING = ("train", "valid")  # parts at the resolution of training; a test may be at another

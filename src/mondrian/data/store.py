@@ -18,8 +18,8 @@ import h5py
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from mondrian.files import write_atomically
 from mondrian.grid import Grid
+from mondrian.support.files import write_atomically
 
 AXES = ("x", "y", "z")
 CHECKSUM = "mondrian_checksum"

@@ -21,8 +21,8 @@ from jaxtyping import Shaped
 
 from mondrian.evaluation.entries import OneStep, Trajectories
 from mondrian.evaluation.tables import csv_text, table_text
-from mondrian.files import write_atomically, write_json
 from mondrian.statistics import Summary
+from mondrian.support.files import write_atomically, write_json
 
 FORMAT = 1
 METRICS, TABLE, FIELDS = "metrics.json", "metrics.csv", "fields.npz"

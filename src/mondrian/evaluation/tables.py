@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mondrian.evaluation.entries import FieldErrors, OneStep, Trajectories
 from mondrian.statistics import Summary
-from mondrian.text import aligned
+from mondrian.support.text import aligned
 
 COLUMNS = ("kind", "points", "time", "metric", "mean", "low", "high", "count")
 TITLES = {

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.grid import Grid
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 MOST_APPLICATIONS = 1000
 Kind = TypeVar("Kind", bound=Spec)

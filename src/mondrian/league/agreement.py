@@ -8,10 +8,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from mondrian.files import write_json
 from mondrian.league.outcome import FILE as OUTCOME
 from mondrian.league.plan import TASK
 from mondrian.league.settings import League
+from mondrian.support.files import write_json
 
 FILE = "league.json"
 COMMON, ENTRANTS = "common", "entrants"  # what is in it

@@ -16,7 +16,7 @@ from mondrian.league.publish import publish
 from mondrian.league.settings import League
 from mondrian.league.speeds import FILE as SPEEDS
 from mondrian.league.speeds import known_speeds, speeds
-from mondrian.process import give_back_memory
+from mondrian.support.process import give_back_memory
 from mondrian.training.settings import configure, splits_of
 
 

@@ -6,7 +6,7 @@ import os
 import platform
 from pathlib import Path
 
-from mondrian.process import cores
+from mondrian.support.process import cores
 
 
 def machine() -> str:

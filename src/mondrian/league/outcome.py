@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from mondrian.files import write_json
 from mondrian.league.machine import machine
 from mondrian.run import Run
+from mondrian.support.files import write_json
 
 FILE = "outcome.json"
 

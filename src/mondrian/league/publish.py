@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mondrian.files import write_atomically, write_json
 from mondrian.league.figures import pictures
 from mondrian.league.plan import Plan
 from mondrian.league.results import collect
 from mondrian.league.tables import csv_text, facts, markdown
+from mondrian.support.files import write_atomically, write_json
 
 
 def publish(plan: Plan) -> list[Path]:

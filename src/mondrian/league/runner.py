@@ -19,8 +19,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from mondrian.files import write_json
 from mondrian.league.plan import TASK, Job, Plan
+from mondrian.support.files import write_json
 
 LOCK, LOG = "lock", "log.txt"
 

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from mondrian.configuration import composed, counts, flag, number, quoted, scaled, taken, whole, words_of
 from mondrian.league.entrants import Entrant
-from mondrian.process import cores
+from mondrian.support.process import cores
 
 TITLES = {"allen_cahn": "Allen-Cahn", "navier_stokes": "Navier-Stokes"}
 PROBLEMS = tuple(TITLES)

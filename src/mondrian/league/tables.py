@@ -14,7 +14,7 @@ from mondrian.evaluation.tables import size
 from mondrian.league.plan import Plan
 from mondrian.league.results import Row, diverged, hours, machines, packages, sources, unchanged
 from mondrian.league.settings import TIME
-from mondrian.text import markdown_table
+from mondrian.support.text import markdown_table
 
 COLUMNS = (
     "budget", "name", "parameters", "samples_per_second", "measured_samples_per_second", "learning_rate", "samples",

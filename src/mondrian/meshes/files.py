@@ -15,12 +15,12 @@ from torch.utils.data import Dataset
 
 from mondrian.data.datasets import split_simulations
 from mondrian.data.splits import SPLITS
-from mondrian.extras import library
 from mondrian.grid import Grid
 from mondrian.points.mesh import Mesh, read_mesh
 from mondrian.points.partition import Partition, PartitionSpec
 from mondrian.points.point_set import PointSet
-from mondrian.spec import Spec
+from mondrian.support.libraries import library
+from mondrian.support.spec import Spec
 
 COMPANIONS = {".ele", ".svg"}  # the second file of a mesh of TetGen; pictures, which meshio only writes
 

@@ -18,10 +18,10 @@ from jaxtyping import Float64
 from tqdm import tqdm
 
 from mondrian.data.problems import simulation_seed
-from mondrian.extras import library
-from mondrian.files import write_json
 from mondrian.points.mesh import Mesh, write_mesh
-from mondrian.spec import Spec
+from mondrian.support.files import write_json
+from mondrian.support.libraries import library
+from mondrian.support.spec import Spec
 
 SETTINGS = "poisson.json"
 PARTS = ("train", "valid", "test", "test_fine")

@@ -16,9 +16,9 @@ from mondrian.meshes.files import Meshes, MeshFiles, MeshSplits
 from mondrian.meshes.poisson import PerforatedPoisson, mesh_files, write_poisson
 from mondrian.meshes.surrogate import MeshSurrogateSpec
 from mondrian.points.model import PointSpec
-from mondrian.process import is_first
 from mondrian.recipes import spec_from
-from mondrian.spec import Spec
+from mondrian.support.process import is_first
+from mondrian.support.spec import Spec
 from mondrian.surrogate import Scale
 from mondrian.training.fitting import check_channels, with_channels
 from mondrian.training.normalisation import Moments, entering, scale_of

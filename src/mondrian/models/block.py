@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from mondrian.attention import AttentionSpec, FunctionAttention, Position
 from mondrian.decomposition import Lattice
+from mondrian.lattice import Slab, Subdomains
 from mondrian.models.norm import NORMS
 from mondrian.operators import OperatorSpec
 from mondrian.operators.base import is_recorded
 from mondrian.quadrature import Cell
-from mondrian.strip import Slab, Subdomains
 
 
 class Block(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mondrian.decomposition import Decomposition
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 
 @dataclass(frozen=True)

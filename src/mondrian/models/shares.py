@@ -15,9 +15,9 @@ from torch.utils.hooks import RemovableHandle
 from mondrian.attention import FunctionAttention
 from mondrian.decomposition import Lattice
 from mondrian.grid import Grid
+from mondrian.lattice import Rows
 from mondrian.models.block import Block, BlockStack
 from mondrian.quadrature import Cell
-from mondrian.strip import Rows
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.constants import constant
 from mondrian.points.cross_attention import CrossAttention
 from mondrian.points.cross_integral import CrossIntegral
 from mondrian.points.resampler import ResamplerSpec
 from mondrian.quadrature import Cell
 from mondrian.resampling.stencils import lagrange
-from mondrian.spec import Spec
+from mondrian.support.constants import constant
+from mondrian.support.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from mondrian.attention import AttentionSpec, GlobalAttention, LearnedPosition, 
 from mondrian.attention.position import OffsetPosition
 from mondrian.decomposition import Decomposition, Lattice, counts_by_size
 from mondrian.grid import Grid
+from mondrian.lattice import Subdomains
 from mondrian.models.block import Block, BlockStack
 from mondrian.models.detail import Detail
 from mondrian.models.fields import FieldSpec, check_input, check_match
@@ -20,8 +21,7 @@ from mondrian.models.norm import NORMS
 from mondrian.operators import OperatorSpec, SeparableMixture
 from mondrian.quadrature import Cell, Midpoint, Quadrature
 from mondrian.resampling import resample
-from mondrian.spec import Spec
-from mondrian.strip import Subdomains
+from mondrian.support.spec import Spec
 
 
 @dataclass(frozen=True)

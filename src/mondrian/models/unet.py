@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from mondrian.attention import AttentionSpec, GlobalAttention, NeighborhoodAttention, Position, RelativeBias
 from mondrian.decomposition import Decomposition, Lattice
 from mondrian.grid import Grid
+from mondrian.lattice import Subdomains
 from mondrian.models.block import BlockStack
 from mondrian.models.coarsening import Coarsening, LargerSubdomains
 from mondrian.models.transfer import SmoothTransfer, Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
 from mondrian.operators.base import positive
 from mondrian.quadrature import Cell
-from mondrian.spec import Spec
-from mondrian.strip import Subdomains
+from mondrian.support.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from mondrian.operators.derivatives import is_transformed
 from mondrian.operators.evaluation import KernelCache
 from mondrian.quadrature import Cell
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 T = TypeVar("T")
 

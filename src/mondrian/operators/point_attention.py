@@ -10,10 +10,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mondrian.constants import constant
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
 from mondrian.operators.derivatives import differentiable_attention
 from mondrian.quadrature import Cell
+from mondrian.support.constants import constant
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mondrian.constants import constant
 from mondrian.polynomials import chebyshev, gauss_nodes, legendre_basis, total_degree
+from mondrian.support.constants import constant
 
 
 @dataclass(frozen=True)

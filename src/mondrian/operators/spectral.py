@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mondrian.constants import constant
 from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
 from mondrian.quadrature import Cell, Midpoint
+from mondrian.support.constants import constant
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from mondrian.attention import AttentionSpec, GlobalAttention, NeighborhoodAttention, WindowedAttention
 from mondrian.attention.tiles import best_tile
 from mondrian.decomposition import Decomposition, Lattice
+from mondrian.lattice import Rows, Strip
 from mondrian.models.transformer import TransformerSpec
 from mondrian.parallel.exchange import Plan, Wanted
 from mondrian.parallel.partition import Partition
 from mondrian.parallel.slabs import seen_rows
-from mondrian.strip import Rows, Strip
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from mondrian.parallel.exchange import Processes
 from mondrian.parallel.peers import check_restarts, naming_lost_peers
-from mondrian.process import rank
+from mondrian.support.process import rank
 
 DATA, SUBDOMAINS = "data", "subdomains"
 

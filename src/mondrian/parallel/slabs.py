@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.decomposition import Decomposition, Lattice, back_axis, cut, join, move_axis
+from mondrian.lattice import Pattern, Rows, Slab, Strip
 from mondrian.parallel.exchange import Processes, fetch
 from mondrian.parallel.partition import Partition
-from mondrian.strip import Pattern, Rows, Slab, Strip
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from torch import Tensor
 from mondrian.artefact import OperatorModel
 from mondrian.decomposition import Decomposition, back_axis, cut, join, move_axis
 from mondrian.grid import Grid
+from mondrian.lattice import Rows, Slab
 from mondrian.models.transformer import TransformerSpec
 from mondrian.parallel.model import decomposed, with_subdomains
-from mondrian.strip import Rows, Slab
 
 Read = Callable[[int, int], Shaped[Tensor, "batch channel *space"]]
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from mondrian.attention.patterns import AttentionSpec, Bias
 from mondrian.attention.position import OffsetBias
 from mondrian.decomposition import Lattice
-from mondrian.strip import Strip
+from mondrian.lattice import Strip
 
 
 @dataclass(frozen=True)

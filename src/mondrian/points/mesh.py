@@ -15,12 +15,12 @@ from jaxtyping import Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mondrian.extras import library
-from mondrian.files import write_atomically
 from mondrian.grid import Grid
 from mondrian.points.elements import DIMENSIONS, simplices_of
 from mondrian.points.point_set import PointSet, check_finite
 from mondrian.points.weights import lumped_masses, simplex_volumes
+from mondrian.support.files import write_atomically
+from mondrian.support.libraries import library
 
 
 @dataclass(frozen=True, eq=False)

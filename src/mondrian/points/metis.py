@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from mondrian.extras import library
 from mondrian.points.partition import Partition, PartitionSpec
 from mondrian.points.point_set import PointSet
+from mondrian.support.libraries import library
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from mondrian.decomposition import Lattice
 from mondrian.grid import Grid
 from mondrian.points.point_set import PointSet, check_inside
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mondrian.points.tiles import Tiles
 from mondrian.quadrature import Cell
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 
 class LearnedResampler(nn.Module):

@@ -12,13 +12,13 @@ import torch
 from tqdm import tqdm
 
 from mondrian.artefact import CONFIG, OperatorModel, from_pretrained
-from mondrian.device import chosen_device
 from mondrian.grid import Grid
 from mondrian.prediction.arrays import ARRAYS
 from mondrian.prediction.inputs import HDF5, Samples, open_samples
 from mondrian.prediction.outputs import Append, open_array
 from mondrian.prediction.predictor import Predictor, answer_dtype, as_numpy, as_tensor
 from mondrian.prediction.simulations import Frames, Simulated, open_simulations
+from mondrian.support.device import chosen_device
 from mondrian.surrogate import evaluating
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 
-from mondrian.files import remove_partial
+from mondrian.support.files import remove_partial
 
 Append = Callable[[Shaped[np.ndarray, "..."]], None]
 

@@ -29,11 +29,11 @@ from torch.export import Dim, ExportedProgram
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from mondrian.extras import MissingLibrary, library
-from mondrian.files import write_atomically
 from mondrian.operators import Evaluation
 from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.prediction.predictor import Predictor
+from mondrian.support.files import write_atomically
+from mondrian.support.libraries import MissingLibrary, library
 from mondrian.surrogate import Surrogate, evaluating
 
 NAME = "mondrian"  # of the description in the file

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from mondrian.evaluation import Evaluation
 from mondrian.evaluation.results import METRICS
-from mondrian.files import write_atomically
 from mondrian.report.chapters import of_run
 from mondrian.report.comparison import of_runs
 from mondrian.report.page import Chapter, page
 from mondrian.report.summary import labels, settings, slug, summary
 from mondrian.run import Run
+from mondrian.support.files import write_atomically
 
 __all__ = ["write_report"]
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from mondrian.evaluation.results import again
 from mondrian.grid import Grid
 from mondrian.report.places import size
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 Points = tuple[int, ...]
 

@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from mondrian.constants import constant
 from mondrian.resampling.places import AxisPoints
 from mondrian.resampling.stencils import Stencil, stencil
+from mondrian.support.constants import constant
 
 STRETCH = 64  # points of the target that share a small matrix
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from hydra.core.override_parser.types import IntervalSweep, Override
 
 from mondrian.configuration import check_setting, override_of, quoted
-from mondrian.files import write_json
 from mondrian.run import Run
+from mondrian.support.files import write_json
 from mondrian.training.record import joined
 from mondrian.training.settings import CHOICES, configure, default_folder
 

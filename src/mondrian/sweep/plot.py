@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mondrian.files import write_atomically
 from mondrian.report.style import COLOURS, FAINT, INK, grid_lines, logarithmic, new_figure, plain, styled
+from mondrian.support.files import write_atomically
 from mondrian.sweep.results import Results
 
 

@@ -13,8 +13,8 @@ from mondrian.configuration import is_whole, words_of
 from mondrian.grid import Grid
 from mondrian.models import FieldSpec
 from mondrian.recipes import spec_from
+from mondrian.support.text import one_line
 from mondrian.surrogate import SurrogateSpec
-from mondrian.text import one_line
 from mondrian.training.data import OperatorData
 from mondrian.training.normalisation import fit_scales
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 DECAYS = {"cosine": lambda r: (1 + math.cos(math.pi * r)) / 2, "linear": lambda r: 1 - r, "none": lambda r: 1.0}
 

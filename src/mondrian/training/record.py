@@ -11,9 +11,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.process import cores
 from mondrian.run import Run
-from mondrian.spec import Spec
+from mondrian.support.process import cores
+from mondrian.support.spec import Spec
 from mondrian.surrogate import ScaledModel
 
 # What a run that goes on may have other than it began with.

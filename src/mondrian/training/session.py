@@ -15,9 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from mondrian.configuration import flag, number
 from mondrian.parallel.peers import check_restarts, naming_lost_peers
-from mondrian.process import is_first
 from mondrian.run import Run
-from mondrian.spec import Spec
+from mondrian.support.process import is_first
+from mondrian.support.spec import Spec
 from mondrian.surrogate import ScaledModel, ScaledSpec
 from mondrian.training.checkpoints import newest, step_of
 from mondrian.training.data import ResumableData

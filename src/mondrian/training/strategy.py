@@ -9,7 +9,7 @@ from typing import Any
 from lightning.pytorch.accelerators import CUDAAccelerator
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 
-from mondrian.process import launched
+from mondrian.support.process import launched
 
 SHARDED = ("fsdp", "deepspeed", "model_parallel")
 

@@ -17,9 +17,9 @@ from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.configuration import spec_of, whole
-from mondrian.extras import library
 from mondrian.history import HistoryFile
 from mondrian.run import Run
+from mondrian.support.libraries import library
 from mondrian.training.checkpoints import AtomicCheckpoints, Checkpoints
 from mondrian.training.guards import FiniteLoss, GracefulStop
 from mondrian.training.optimiser import AdamW

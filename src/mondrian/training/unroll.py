@@ -12,7 +12,7 @@ from torch import Tensor
 from mondrian.grid import Grid
 from mondrian.losses import Loss
 from mondrian.rollout import Advance, field_and_step
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 from mondrian.surrogate import Surrogate
 from mondrian.training.order import generator_of
 

@@ -25,7 +25,7 @@ from mondrian.data.random_fields import gaussian_random_field
 from mondrian.data.solvers.checks import check_chunk, check_fields
 from mondrian.data.solvers.diffusion import Diffusion, diffusion_of
 from mondrian.grid import Grid
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from jaxtyping import Float, Shaped
 
 from mondrian.data.arrays import Index, MemoryArray, PartialArray, StoredArray
 from mondrian.grid import Grid
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 _ALL = slice(None)
 

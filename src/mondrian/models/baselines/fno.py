@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mondrian.artefact import OperatorModel
-from mondrian.extras import library
 from mondrian.grid import Grid
 from mondrian.models.baselines.base import BaselineSettings, BaselineSpec
 from mondrian.models.baselines.fourier import check_spectrum, crop_domain, fourier_multiply, pad_domain
 from mondrian.operators.base import positive
+from mondrian.support.libraries import library
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from mondrian.artefact import OperatorModel
 from mondrian.grid import Grid
 from mondrian.models.baselines.base import BaselineSettings, BaselineSpec, check_heads, mlp, unit_coordinates
 from mondrian.operators.base import positive
-from mondrian.spec import Spec
+from mondrian.support.spec import Spec
 
 
 @dataclass(frozen=True)

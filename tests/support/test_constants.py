@@ -3,8 +3,8 @@
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from mondrian.constants import constant
 from mondrian.quadrature import Cell, Midpoint
+from mondrian.support.constants import constant
 
 
 def counted():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mondrian.files import holding, write_json
+from mondrian.support.files import holding, write_json
 
 
 def test_what_is_not_finite_is_written_such_that_strict_readers_take_it(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 PROGRAM = """
 import os
 import torch
-from mondrian.process import give_back_memory, keep_large_blocks
+from mondrian.support.process import give_back_memory, keep_large_blocks
 
 def resident():
     with open("/proc/self/statm") as file:

@@ -16,7 +16,7 @@ from importlib import import_module
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from mondrian.plugins import VARIABLE, load_plugins
+from mondrian.support.plugins import VARIABLE, load_plugins
 
 OURS = (
     "mondrian.losses",

@@ -46,7 +46,7 @@ from mondrian.points import (
     MetisParts,
     PointSpec,
 )
-from mondrian.spec import decode, encode
+from mondrian.support.spec import decode, encode
 from mondrian.surrogate import Scale, SurrogateSpec
 
 # one of each kind, with every argument away from its default
