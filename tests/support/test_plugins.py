@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mondrian import plugins
+from mondrian.support import plugins
 from mondrian.run import Run
 
 DOCUMENT = Path(__file__).parent.parent / "docs/own_models.md"
