@@ -16,7 +16,7 @@ import pytest
 from the_well.data import WellDataset
 from tqdm import tqdm
 
-from mondrian import Grid, files
+from mondrian import Grid
 from mondrian.data import store
 from mondrian.data.generate import generate, make_shard, plan
 from mondrian.data.manifest import Manifest
@@ -24,6 +24,7 @@ from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, NavierStokes,
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear
 from mondrian.data.sources import WellFiles
 from mondrian.data.store import read_shard
+from mondrian.support import files
 
 SPLITS = {"train": 7, "valid": 3, "test": 4}
 POINTS = {"train": [(8, 8)], "valid": [(8, 8)], "test": [(8, 8), (16, 16)]}

@@ -14,13 +14,14 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
-from mondrian import Grid, files, vit_no
+from mondrian import Grid, vit_no
 from mondrian.artefact import ModelSpec
 from mondrian.data import AllenCahn, Splits
 from mondrian.data.datasets import Sample, WindowDataset
 from mondrian.data.generate import generate, plan
 from mondrian.history import HistoryFile
 from mondrian.recipes import recipe_names
+from mondrian.support import files
 from mondrian.training import Diverged, Run, Stopped, train_model
 from mondrian.training.checkpoints import newest, saved
 from mondrian.training.module import OperatorTraining
