@@ -14,7 +14,8 @@ import torch
 def keep_large_allocations() -> None:
     """Start the process again with glibc told to keep blocks of up to 4 GiB: else their pages are faulted in anew.
 
-    `keep_large_blocks` of `mondrian.support.process`, which commands use, does so below 2 GiB only; some arrays here are larger.
+    `keep_large_blocks` of `mondrian.support.process`, which commands use, does so below 2 GiB; some arrays here are
+    larger.
     """
     wanted = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
     if any(os.environ.get(name) != value for name, value in wanted.items()):
