@@ -13,7 +13,7 @@ import pytest
 from mondrian.run import Run
 from mondrian.support import plugins
 
-DOCUMENT = Path(__file__).parent.parent / "docs/own_models.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/own_models.md"
 MODULE = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)[0]
 OWN = ["model=own", "model._target_=my_models.Convolutional", "+model.kernel=3"]
 READER = """
