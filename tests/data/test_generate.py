@@ -24,7 +24,7 @@ from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, NavierStokes,
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear
 from mondrian.data.sources import WellFiles
 from mondrian.data.store import read_shard
-from mondrian.support import files
+from mondrian.support import files, lock
 
 SPLITS = {"train": 7, "valid": 3, "test": 4}
 POINTS = {"train": [(8, 8)], "valid": [(8, 8)], "test": [(8, 8), (16, 16)]}
@@ -209,11 +209,11 @@ def test_of_two_that_make_the_same_data_the_second_waits_and_finds_them(
         simulated.extend(seeds)
         return solve(problem, seeds, grid)
 
-    def holding(path: Path, numbers: Iterator[int], *, waiting: Callable[[], None]) -> Any:
-        return files.holding(path, numbers, waiting=lambda: (waiting(), go.set()))
+    def locked(path: Path, numbers: Iterator[int], *, waiting: Callable[[], None]) -> Any:
+        return lock.locked_numbers(path, numbers, waiting=lambda: (waiting(), go.set()))
 
     monkeypatch.setattr(AllenCahn, "solve", watched)
-    monkeypatch.setattr("mondrian.data.generate.holding", holding)  # the other goes on when this one waits
+    monkeypatch.setattr("mondrian.data.generate.locked_numbers", locked)  # the other goes on when this one waits
     manifest = generate(tmp_path, few(), progress=True)
     process.join()
     assert process.exitcode == 0  # its file was there when it was to be renamed
@@ -293,22 +293,22 @@ def test_shards_of_other_simulations_are_not_taken_for_ours(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seed": 4}, "seed=3, now it is 4"),
-        ({"shard_size": 3}, "shard_size=2, now it is 3"),
-        ({"time": 5.0}, "problem=.*'time': 6.0.* now it is .*'time': 5.0"),
-        ({"restriction": Linear()}, "problem=.*BlockAverage.*Linear"),
+        ({"seed": 4}, "seed was 3, now it is 4"),
+        ({"shard_size": 3}, "shard_size was 2, now it is 3"),
+        ({"time": 5.0}, r"problem\.time was 6.0, now it is 5.0"),
+        ({"restriction": Linear()}, r"problem\.restriction\.spec was BlockAverage, now it is Linear"),
     ],
 )
 def test_a_folder_keeps_its_arguments(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     generate(tmp_path, wanted(), share=(0, 7))
-    with pytest.raises(ValueError, match=rf"manifest\.json was made with {message}"):
+    with pytest.raises(ValueError, match=rf"manifest\.json: {message}"):
         generate(tmp_path, wanted(**change))
 
 
 def test_another_version_takes_what_is_whole_and_makes_nothing_to_go_with_it(tmp_path: Path) -> None:
     old = generate(tmp_path, replace(wanted(), version="0.0.0"))
     assert generate(tmp_path, wanted()) == Manifest.load(tmp_path) == old
-    message = r"was made with version=0\.0\.0, now it is .*`mondrian generate path=.*`mondrian train data\.path="
+    message = r"version was 0\.0\.0, now it is .*`mondrian generate path=.*`mondrian train data\.path="
     victim = tmp_path / old.files()[0]
     victim.write_bytes(b"damaged")
     with pytest.raises(ValueError, match=message):
@@ -334,7 +334,7 @@ def test_of_two_that_make_different_data_in_a_folder_the_first_to_have_a_shard_s
     unfinished = make_shard(tmp_path, ours, shard)
     next(unfinished)  # simulated, not written
     made = generate(tmp_path, theirs)
-    with pytest.raises(ValueError, match=r"manifest\.json was made with seed=4, now it is 3"):
+    with pytest.raises(ValueError, match=r"manifest\.json: seed was 4, now it is 3"):
         list(unfinished)
     assert generate(tmp_path, theirs) == made
 

@@ -18,6 +18,7 @@ from mondrian.data.store import Simulations, write_shard
 from mondrian.prediction import Predictor, load_model, predict, predict_file
 from mondrian.prediction import files as prediction_files
 from mondrian.run import Run
+from mondrian.support.lock import LockedError
 from mondrian.surrogate import Surrogate
 from tests.prediction.cases import ARRAYS, save
 
@@ -111,9 +112,29 @@ def test_a_killed_prediction_leaves_no_file_and_the_next_one_cleans_up(surrogate
     process.wait()
     assert sign.exists()
     assert not made.exists()
-    assert [path.suffix for path in made.parent.iterdir()] == [".partial"]
+    assert {path.suffix for path in made.parent.iterdir()} == {".partial", ".lock"}
     predict_file(surrogate, given, made)
     assert [path.name for path in made.parent.iterdir()] == [made.name]
+
+
+@pytest.mark.parametrize("target", ["npy", "hdf5"])
+def test_of_two_predictions_to_one_file_the_second_is_refused_and_harms_nothing(
+    surrogate, samples, tmp_path, monkeypatch, target
+):
+    given, made = save(tmp_path / "x.npy", samples), tmp_path / f"y.{target}"
+    genuine, refused = Predictor.__call__, []
+
+    def another(self, x, *, first=0):
+        monkeypatch.setattr(Predictor, "__call__", genuine)
+        with pytest.raises(LockedError, match=f"{made.name} is in use by process {os.getpid()} on "):
+            predict_file(surrogate, given, made)
+        refused.append(made.exists())
+        return genuine(self, x, first=first)
+
+    monkeypatch.setattr(Predictor, "__call__", another)
+    predict_file(surrogate, given, made)
+    assert refused == [False]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.npy", made.name]
 
 
 FULL = """

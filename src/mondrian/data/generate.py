@@ -20,7 +20,9 @@ from tqdm import tqdm
 from mondrian.data.manifest import FILE, Manifest, Shard, collect
 from mondrian.data.problems import Problem, simulation_seed
 from mondrian.data.store import Simulations, damage, read_identity, write_shard
-from mondrian.support.files import holding, remove_partial
+from mondrian.support.files import remove_partial
+from mondrian.support.lock import locked_numbers
+from mondrian.support.settings_guard import changes
 
 LOCK = ".lock"  # a byte for each shard
 
@@ -90,7 +92,8 @@ def generate(
         if progress:
             print(f"another process makes {folder}; waiting for it", flush=True)
 
-    with holding(folder / LOCK, (place for place, shard in enumerate(shards) if shard in wanted), waiting=waiting):
+    numbers = (number for number, shard in enumerate(shards) if shard in wanted)
+    with locked_numbers(folder / LOCK, numbers, waiting=waiting):
         known, missing = _missing(folder, manifest, missing, repair=repair)  # what nobody has made in the meantime
         for shard in missing:
             for file in shard.files().values():
@@ -159,17 +162,16 @@ def _agree(folder: Path, manifest: Manifest, *, version: bool = True) -> Manifes
     if not (folder / FILE).exists():
         manifest.save(folder)
         return manifest
-    there = Manifest.load(folder)
-    made, now = ({"version": one.version, **one.arguments()} for one in (there, manifest))
-    other = [key for key in now if made[key] != now[key] and (version or key != "version")]
-    if not other:
-        return there
-    if not any((folder / file).exists() for file in there.files()):
+    stored = Manifest.load(folder)
+    made, now = ({"version": one.version, **one.arguments()} for one in (stored, manifest))
+    changed = changes(made, now, free=() if version else ("version",))
+    if not changed:
+        return stored
+    if not any((folder / file).exists() for file in stored.files()):
         manifest.save(folder)
         return manifest
-    key = other[0]
     raise ValueError(
-        f"{folder / FILE} was made with {key}={made[key]}, now it is {now[key]}; needed the same to go on, "
+        f"{folder / FILE}: {changed[0]}; needed the same to go on, "
         "or another folder (`mondrian generate path=...`, `mondrian train data.path=...`)"
     )
 

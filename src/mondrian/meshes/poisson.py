@@ -8,7 +8,6 @@ to the boundary at the vertices.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,8 +18,8 @@ from tqdm import tqdm
 
 from mondrian.data.problems import simulation_seed
 from mondrian.points.mesh import Mesh, write_mesh
-from mondrian.support.files import write_json
 from mondrian.support.libraries import library
+from mondrian.support.settings_guard import SettingsGuard
 from mondrian.support.spec import Spec
 
 SETTINGS = "poisson.json"
@@ -94,10 +93,7 @@ def write_poisson(
     if unknown := set(counts) - set(PARTS):
         raise ValueError(f"{', '.join(sorted(unknown))} cannot be made; needed parts among {', '.join(PARTS)}")
     settings = {"seed": seed, "problem": problem.to_json()}
-    found = json.loads((folder / SETTINGS).read_text()) if (folder / SETTINGS).exists() else settings
-    if found != settings:
-        raise ValueError(f"{folder} holds meshes of other settings, {found}; needed {settings}, or another folder")
-    write_json(folder / SETTINGS, settings)
+    SettingsGuard(folder / SETTINGS).remember(settings)
     for path in tqdm(
         mesh_files(folder, counts)[share[0] :: share[1]],
         desc="solving",

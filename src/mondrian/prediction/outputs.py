@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -14,7 +12,8 @@ import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 
-from mondrian.support.files import remove_partial
+from mondrian.support.files import appearing, remove_partial, writing
+from mondrian.support.lock import Lock
 
 Append = Callable[[Shaped[np.ndarray, "..."]], None]
 
@@ -25,44 +24,25 @@ def open_array(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Abst
 
 
 @contextmanager
-def appearing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`; what was written there takes its place when the block ends well."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+def exclusive(path: Path) -> Iterator[Path]:
+    """A temporary name that becomes `path`, which no other process writes meanwhile; remains of killed ones go."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            raise IsADirectoryError(None, "it is a folder")
+    with Lock.of_file(path), appearing(path) as partial:
         remove_partial(path)
-    try:
         yield partial
-        with writing(path):
-            _sync(partial)
-            os.replace(partial, path)
-            _sync(path.parent)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Errors of the disk, with the name of the file that was meant; HDF5 raises `RuntimeError` for some."""
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise OSError(getattr(error, "errno", None), f"cannot write {path}: {reason}") from error
 
 
 @contextmanager
 def _npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Append]:
-    with appearing(path) as partial, _opened(path, lambda: open(partial, "wb")) as file:
+    with exclusive(path) as partial, _opened(path, lambda: open(partial, "wb")) as file:
         yield _rows(path, file, shape, dtype)
 
 
 @contextmanager
 def _npz(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Append]:
     with (
-        appearing(path) as partial,
+        exclusive(path) as partial,
         _opened(path, lambda: zipfile.ZipFile(partial, "w")) as archive,
         _opened(path, lambda: archive.open("y.npy", "w", force_zip64=True)) as file,
     ):
@@ -72,7 +52,7 @@ def _npz(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[A
 @contextmanager
 def _pt(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Append]:
     # torch writes a tensor in one go: from a file that is mapped into memory.
-    with appearing(path) as partial:
+    with exclusive(path) as partial:
         rows = partial.with_name(f"{partial.name}.rows.partial")
         try:
             with _opened(path, lambda: open(rows, "wb")) as file:
@@ -108,11 +88,3 @@ def _opened(path: Path, opener: Callable[[], Any]) -> Iterator[Any]:
         raise
     with writing(path):
         file.close()
-
-
-def _sync(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

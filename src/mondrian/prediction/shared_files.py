@@ -15,8 +15,9 @@ import torch.distributed as dist
 from jaxtyping import Shaped
 
 from mondrian.parallel import Processes
-from mondrian.prediction.outputs import appearing, writing
+from mondrian.prediction.outputs import exclusive
 from mondrian.prediction.simulations import Simulated, reserve
+from mondrian.support.files import writing
 
 Write = Callable[[int, int, Shaped[np.ndarray, "batch channel ..."]], None]
 
@@ -50,7 +51,7 @@ def open_shared(path: Path, create: Callable[[Path], Layout], processes: Process
     `write(sample, row, values)` puts `values` `(batch, channel, rows, ...)` where sample `sample` and row `row` begin.
     """
     first = processes is None or processes.rank == 0
-    made: AbstractContextManager[Path | None] = appearing(path) if first else nullcontext()
+    made: AbstractContextManager[Path | None] = exclusive(path) if first else nullcontext()
     with made as partial:
         layout = _agreed(None if partial is None else lambda: create(partial), processes)
         arrays = [place.mapped() for place in layout.places]

@@ -16,8 +16,9 @@ from jaxtyping import Float, Shaped
 
 from mondrian.data.store import CHECKSUM, Simulations, write_shard
 from mondrian.grid import Grid
-from mondrian.prediction.outputs import Append, appearing, writing
+from mondrian.prediction.outputs import Append, exclusive
 from mondrian.rollout import field_and_step
+from mondrian.support.files import writing
 
 
 class Frames:
@@ -96,7 +97,7 @@ class Simulated:
 @contextmanager
 def open_simulations(path: Path, simulated: Simulated) -> Iterator[Append]:
     """A file of simulations, to be given predictions `(batch, channel, *space)`, piece after piece."""
-    with appearing(path) as partial, simulated.created(partial, path) as fields:
+    with exclusive(path) as partial, simulated.created(partial, path) as fields:
         done = 0
 
         def append(values: Float[np.ndarray, "batch channel ..."]) -> None:

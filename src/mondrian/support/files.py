@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import math
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,20 +16,36 @@ _INFINITE = {math.inf: "\0infinity", -math.inf: "\0minus infinity"}
 
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """Put `content` at `path` so that a reader, or a crash at any moment, sees all of it or none."""
+    with appearing(path) as partial, writing(path), open(partial, "wb") as file:
+        file.write(content)
+
+
+@contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path`; what was written there takes its place when the block ends well."""
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise OSError(error.errno, f"cannot write {path}: {error.strerror or error}") from error
+        if path.is_dir():
+            raise IsADirectoryError(None, "it is a folder")
+    try:
+        yield partial
+        with writing(path):
+            _sync(partial)
+            os.replace(partial, path)
+            _sync(path.parent)
     finally:
-        if partial.parent.is_dir():
-            partial.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Errors of the disk, with the name of the file that was meant; HDF5 raises `RuntimeError` for some."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise OSError(getattr(error, "errno", None), f"cannot write {path}: {reason}") from error
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -64,28 +78,8 @@ def remove_partial(path: Path) -> None:
         leftover.unlink(missing_ok=True)
 
 
-@contextmanager
-def holding(path: Path, numbers: Iterable[int], *, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold `numbers`, ascending, of the lock file `path`: other processes that want one of them wait till the end.
-
-    `waiting` is called before this one waits. A process that ends, in whatever way, holds nothing any more.
-    """
-    with open(path, "wb") as file:
-        try:
-            for number in numbers:
-                try:
-                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
-                except BlockingIOError:
-                    waiting()
-                    fcntl.lockf(file, fcntl.LOCK_EX, 1, number)
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                raise  # these are of file systems without locks, which some clusters have: there nobody waits
-        yield
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(place: Path) -> None:
+    descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
