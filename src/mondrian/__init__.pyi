@@ -34,6 +34,7 @@ from .models import (
     FieldSpec,
     LargerSubdomains,
     OperatorTransfer,
+    PointOperator,
     SmoothTransfer,
     TransformerOperator,
     TransformerSpec,
@@ -41,6 +42,7 @@ from .models import (
     UNetSpec,
     attention_shares,
     nbr_no,
+    point_no,
     swin_no,
     unet_no,
     vit_no,
@@ -56,9 +58,10 @@ from .operators import (
     Spectral,
     SubdomainOperator,
 )
-from .points import Boxes, CrossAttention, CrossIntegral, MetisParts, PointOperator, PointSet, point_no
+from .points import Boxes, MetisParts, PointSet
 from .quadrature import EndCorrected, Midpoint
 from .recipes import build
+from .resampling import CrossAttention, CrossIntegral
 from .support.spec import Spec
 from .surrogate import Surrogate
 

@@ -13,7 +13,8 @@ from mondrian.commands import demo
 from mondrian.configuration import parsed, quoted
 from mondrian.meshes import MeshFiles, MeshSplits, PerforatedPoisson
 from mondrian.meshes.poisson import write_poisson
-from mondrian.points import Boxes, point_no
+from mondrian.models import point_no
+from mondrian.points import Boxes
 from mondrian.run import Run
 from mondrian.training import train_model
 

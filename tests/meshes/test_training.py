@@ -16,7 +16,8 @@ from mondrian.meshes.files import channels
 from mondrian.meshes.prediction import predict_mesh, predict_on
 from mondrian.meshes.settings import fit_mesh_scales
 from mondrian.meshes.training import MeshBatch, MeshTraining
-from mondrian.points import Boxes, Mesh, MetisParts, point_no, read_mesh, write_mesh
+from mondrian.models import point_no
+from mondrian.points import Boxes, Mesh, MetisParts, read_mesh, write_mesh
 from mondrian.report import write_report
 from mondrian.surrogate import Scale
 from mondrian.training import Stopped

@@ -31,21 +31,16 @@ from mondrian import (
     TransformerSpec,
     WindowedAttention,
 )
+from mondrian.attention import CentreAttention, CoordinatePosition
 from mondrian.data import Window
 from mondrian.losses import MeanSquare, RelativeL2, Sobolev
 from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogateSpec, PerforatedPoisson
+from mondrian.models import PointSpec
 from mondrian.models.coarsening import FewerPoints, LargerSubdomains
 from mondrian.models.transfer import CrossAttentionTransfer, OperatorTransfer, SmoothTransfer
 from mondrian.models.unet import UNetSpec
-from mondrian.points import (
-    Boxes,
-    CentreAttention,
-    CoordinatePosition,
-    CrossAttention,
-    CrossIntegral,
-    MetisParts,
-    PointSpec,
-)
+from mondrian.points import Boxes, MetisParts
+from mondrian.resampling import CrossAttention, CrossIntegral
 from mondrian.support.spec import decode, encode
 from mondrian.surrogate import Scale, SurrogateSpec
 

@@ -15,7 +15,7 @@ from mondrian.grid import Grid
 from mondrian.meshes.files import Meshes, MeshFiles, MeshSplits
 from mondrian.meshes.poisson import PerforatedPoisson, mesh_files, write_poisson
 from mondrian.meshes.surrogate import MeshSurrogateSpec
-from mondrian.points.model import PointSpec
+from mondrian.models.points import PointSpec
 from mondrian.recipes import spec_from
 from mondrian.support.process import is_first
 from mondrian.support.spec import Spec

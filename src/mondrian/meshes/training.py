@@ -15,7 +15,7 @@ from mondrian.losses import Loss, MeanSquare
 from mondrian.meshes.files import Meshes, MeshSample, MeshSplits
 from mondrian.meshes.settings import fitted_spec, open_meshes
 from mondrian.meshes.surrogate import MeshSurrogate, MeshSurrogateSpec
-from mondrian.points.model import PointSpec
+from mondrian.models.points import PointSpec
 from mondrian.points.partition import PartitionSpec
 from mondrian.points.placement import Placement
 from mondrian.run import Run
