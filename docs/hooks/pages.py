@@ -22,8 +22,10 @@ FENCED = re.compile(r"(^```.*?^```)", flags=re.DOTALL | re.MULTILINE)
 def elsewhere() -> dict[str, str]:
     """Files of the repository that become pages: where each stands, and its place in the site."""
     pages = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-    pages |= {f"benchmarks/results/{path.name}": f"benchmarks/{path.name}" for path in ROOT.glob("benchmarks/results/*.md")}
-    return pages | {f"examples/{path.name}": f"examples/{path.stem}.md" for path in ROOT.glob("examples/*.py")}
+    measured = sorted(path.name for path in ROOT.glob("benchmarks/results/*.md"))
+    examples = sorted(path.stem for path in ROOT.glob("examples/*.py"))
+    pages |= {f"benchmarks/results/{name}": f"benchmarks/{name}" for name in measured}
+    return pages | {f"examples/{name}.py": f"examples/{name}.md" for name in examples}
 
 
 PAGES = elsewhere()

@@ -44,8 +44,8 @@ def facts_of(
 
 def versions() -> dict[str, str]:
     """What the numbers of a run may depend on; `source` tells two states of our own code apart."""
-    packages = {name: version(name) for name in ("torch", "lightning", "numpy")}
-    return {"mondrian": __version__} | packages | {"python": platform.python_version(), "source": _digest(Path(__file__).parents[1])}
+    packages = {"mondrian": __version__} | {name: version(name) for name in ("torch", "lightning", "numpy")}
+    return packages | {"python": platform.python_version(), "source": _digest(Path(__file__).parents[1])}
 
 
 def _digest(folder: Path) -> str:
