@@ -27,7 +27,6 @@ from .attention import (
 from .decomposition import Decomposition
 from .grid import Grid
 from .losses import Loss
-from .meshes import MeshSurrogate
 from .models import (
     CrossAttentionTransfer,
     FewerPoints,
@@ -60,7 +59,7 @@ from .points import Boxes, CrossAttention, CrossIntegral, MetisParts, PointOpera
 from .quadrature import EndCorrected, Midpoint
 from .recipes import build
 from .support.spec import Spec
-from .surrogate import Surrogate
+from .surrogate import MeshSurrogate, Surrogate
 
 __version__: str
 

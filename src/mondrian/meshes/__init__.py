@@ -1,14 +1,23 @@
-"""Functions on meshes, each mesh another: files of them, training, evaluation and prediction.
+"""The former place of data sets, training and evaluation on meshes; its names are loaded from where they are now."""
 
-MeshSplits      a folder of meshes with fields, in parts            files.py
-PerforatedPoisson                                                   poisson.py
-                Poisson's equation on squares with holes, solved with finite elements
-MeshSurrogate   a `PointOperator` in physical units                 surrogate.py
-train_meshes, evaluate_meshes, predict_mesh                         training.py, evaluation.py, prediction.py
-"""
+from __future__ import annotations
 
-from mondrian.meshes.files import MeshFiles, MeshSample, MeshSplits
-from mondrian.meshes.poisson import PerforatedPoisson
-from mondrian.meshes.surrogate import MeshSurrogate, MeshSurrogateSpec
+import warnings
+from importlib import import_module
+from typing import Any
 
-__all__ = ["MeshFiles", "MeshSample", "MeshSplits", "MeshSurrogate", "MeshSurrogateSpec", "PerforatedPoisson"]
+FORMER = {
+    "MeshFiles": "mondrian.data",
+    "MeshSample": "mondrian.data.meshes",
+    "MeshSplits": "mondrian.data",
+    "PerforatedPoisson": "mondrian.data",
+    "MeshSurrogate": "mondrian.surrogate",
+    "MeshSurrogateSpec": "mondrian.surrogate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in FORMER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"mondrian.meshes.{name} is now {FORMER[name]}.{name}", DeprecationWarning, stacklevel=2)
+    return getattr(import_module(FORMER[name]), name)
