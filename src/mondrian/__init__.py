@@ -8,6 +8,6 @@ import lazy_loader
 
 from mondrian.support import former
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 former.install()
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

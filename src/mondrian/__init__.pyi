@@ -27,7 +27,6 @@ from .attention import (
 from .decomposition import Decomposition
 from .grid import Grid
 from .losses import Loss
-from .meshes import MeshSurrogate
 from .models import (
     CrossAttentionTransfer,
     FewerPoints,
@@ -63,7 +62,7 @@ from .quadrature import EndCorrected, Midpoint
 from .recipes import build
 from .resampling import CrossAttention, CrossIntegral
 from .support.spec import Spec
-from .surrogate import Surrogate
+from .surrogate import MeshSurrogate, Surrogate
 
 __version__: str
 

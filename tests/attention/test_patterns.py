@@ -121,6 +121,47 @@ def test_the_zero_rule_is_stable_for_large_scores():
     torch.testing.assert_close(spec.attend(q, k, v, lattice), spec.definition(q, k, v, lattice))
 
 
+EXTREMES = {
+    "one cell": (Lattice((1,), (False,)), 0),
+    "one cell of a ring": (Lattice((1, 1), (True, True)), 0),
+    "itself alone": (Lattice((13, 16), (False, True)), 0),
+    "some near": (Lattice((13, 16), (False, True)), 1),
+    "all but one near": (Lattice((4, 3), (False, False)), 2),
+    "all near": (Lattice((4, 3), (False, False)), 3),
+    "all near on a ring": (Lattice((5,), (True,)), 2),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("case", EXTREMES)
+@pytest.mark.parametrize("size", [1e-4, 1.0, 10.0, 15.0, 20.0, 100.0, 1e4])
+@pytest.mark.parametrize("sign", [-1, 0, 1], ids=["below nought", "both signs", "above nought"])
+def test_every_pattern_is_its_definition_with_scores_of_any_size(dtype, case, size, sign):
+    lattice, radius = EXTREMES[case]
+    draw = torch.Generator().manual_seed(int(size) + sign)
+    q, k, v = (torch.randn(2, 2, lattice.size, 3, generator=draw, dtype=torch.float64) for _ in range(3))
+    q, k = (q, k) if sign == 0 else (q.abs(), sign * k.abs())
+    scale = size / torch.einsum("bhif,bhjf->bhij", q, k).abs().amax().item()
+    window = tuple(n if ring else min(2, n) for n, ring in zip(lattice.counts, lattice.periodic, strict=True))
+    found = [GlobalAttention(), WindowedAttention(window=window), WindowedAttention(window=lattice.counts)]
+    found += [NeighborhoodAttention(radius=radius), NeighborhoodAttention(radius=radius, zero_far=True)]
+    q, k, v = (part.to(dtype) for part in (q, k, v))
+    slack = 16 * torch.finfo(dtype).eps * (size + lattice.size)  # the scores are rounded, relative to the largest
+    for spec in found:
+        exact = spec.definition(q.double(), k.double(), v.double(), lattice, scale=scale)
+        u = spec.attend(q, k, v, lattice, scale=scale)
+        assert (u.double() - exact).abs().amax() <= slack * v.abs().amax(), spec
+
+
+@pytest.mark.parametrize("case", EXTREMES)
+def test_the_zero_rule_has_the_gradients_of_its_definition_with_large_scores(case):
+    lattice, radius = EXTREMES[case]
+    spec, qkv = NeighborhoodAttention(radius=radius, zero_far=True), functions(lattice)
+    for scale in (-20.0, 20.0):
+        fast, plain = (values_and_gradients(way, qkv, lattice, None, scale) for way in (spec.attend, spec.definition))
+        assert_same(fast, plain, rtol=1e-7, atol=1e-9)
+
+
 def test_tiles_do_less_work_than_the_full_matrix_where_there_is_something_to_save():
     large = Lattice((32, 32), (False, False))
     tile = best_tile(large, 2)

@@ -13,7 +13,7 @@ from mondrian import (
     Rotary,
     WindowedAttention,
 )
-from mondrian.attention.position import rotate
+from mondrian.attention.position import FLOOR, rotate
 from mondrian.decomposition import Lattice
 from mondrian.quadrature import Cell
 
@@ -91,6 +91,7 @@ def test_a_gaze_is_a_parabola_round_the_place_that_each_head_looks_at():
     assert bias.place.tolist() == [list(map(float, place)) for place in places]
     for head, place in enumerate(places):
         expected = -3.0 * (SQUARE.offsets() - torch.tensor(place)).square().sum(dim=-1).double()
+        expected = expected.clamp_min(FLOOR)
         torch.testing.assert_close(table[head], expected)
 
 
@@ -135,7 +136,8 @@ def test_on_a_ring_a_gaze_takes_the_nearest_of_all_images(place):
     for n in (1, 2, 4, 5):
         cells = torch.arange(n)
         images = cells[None, :, None] - cells[:, None, None] + n * torch.arange(-20, 21) - place
-        torch.testing.assert_close(on_ring(bias, n)[0], -1.5 * images.square().amin(dim=-1))
+        nearest = (-1.5 * images.square().amin(dim=-1)).clamp_min(FLOOR)
+        torch.testing.assert_close(on_ring(bias, n)[0], nearest)
 
 
 def test_on_a_torus_a_gaze_knows_the_offset_alone_and_turns_with_the_lattice():
@@ -157,7 +159,18 @@ def test_a_ring_beside_a_wall_leaves_the_way_to_the_wall_alone():
     wall = along[0].square().sum(-1)
     ring = torch.stack([along[1] + shift for shift in range(-18, 19, 6)]).square().amin(dim=0).sum(-1)
     expected = -2.0 * (wall[:, None, :, None] + ring[None, :, None, :]).permute(4, 0, 1, 2, 3).reshape(3, 24, 24)
-    torch.testing.assert_close(table, expected)
+    torch.testing.assert_close(table, expected.clamp_min(FLOOR))
+
+
+def test_a_gaze_makes_no_denormal_weights():
+    line = Lattice((64,), (False,))
+    bias = Gaze(sharpness=2.0).build(8, 2, 1).float()
+    zero = torch.zeros(1, 2, 64, 1)
+    weights = GlobalAttention().shares(zero.float(), zero.float(), line, bias)
+    assert weights.amin() > torch.finfo(torch.float32).tiny
+    sharp = Gaze(sharpness=1.9).build(8, 2, 1)  # beyond the floor nothing counts, so nothing is learned either
+    sharp(line.offsets(), line.reach).sum().backward()
+    assert sharp.log_sharpness.grad.isfinite().all()
 
 
 def test_without_rings_a_gaze_is_what_it_was_to_the_last_bit():
@@ -165,6 +178,7 @@ def test_without_rings_a_gaze_is_what_it_was_to_the_last_bit():
     torch.nn.init.normal_(bias.place)
     ways = SQUARE.offsets().to(bias.place.dtype)[..., None, :]
     parabola = (-bias.log_sharpness.exp() * (ways - bias.place).square().sum(dim=-1)).permute(2, 0, 1)
+    parabola = parabola.clamp_min(FLOOR)
     for rings in ((), (0, 0)):
         assert torch.equal(bias(SQUARE.offsets(), SQUARE.reach, rings), parabola)
 

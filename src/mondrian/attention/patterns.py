@@ -288,10 +288,13 @@ class NeighborhoodAttention(AttentionSpec):
             return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
         # the far cells, all with weight exp(0), are all cells less the near ones
         score = (scale * q) @ k.mT + mask
-        top = score.amax(dim=-1, keepdim=True).clamp_min(0)
-        near, far = torch.exp(score - top), torch.exp(-top)
-        total = everywhere.sum(dim=-2, keepdim=True).repeat_interleave(q.shape[0] // everywhere.shape[0], dim=0)
         seen = torch.isfinite(mask).to(q.dtype)
-        weights = near - far * seen
-        normaliser = weights.sum(dim=-1, keepdim=True) + far * everywhere.shape[-2]
+        number = everywhere.shape[-2]
+        some_far = seen.sum(dim=-1, keepdim=True) < number
+        largest = score.detach().amax(dim=-1, keepdim=True)
+        top = torch.where(some_far, largest.clamp_min(0), largest)
+        far = torch.where(some_far, torch.exp(-largest.clamp_min(0)), 0)
+        total = everywhere.sum(dim=-2, keepdim=True).repeat_interleave(q.shape[0] // everywhere.shape[0], dim=0)
+        weights = torch.exp(score - top) - far * seen
+        normaliser = weights.sum(dim=-1, keepdim=True) + far * number
         return (weights @ v + far * total) / normaliser

@@ -17,6 +17,10 @@ from mondrian.polynomials import total_degree
 from mondrian.quadrature import Cell
 from mondrian.support.spec import Spec
 
+FLOOR = (
+    -60.0
+)  # of a bias: weights below exp(-60) change no sum, but may be denormal numbers, which make processors slow
+
 
 @dataclass(frozen=True)
 class Position(Spec):
@@ -144,7 +148,8 @@ class Gaze(OffsetPosition):
 
     Otherwise attention would have to find out first which subdomains lie next to each other. The heads begin with the
     neighbours along the axes, then come those across corners, then the first again; $s$ begins with `sharpness`.
-    Where attention goes all the way round a periodic axis, so does $d - c$, the shorter way.
+    Where attention goes all the way round a periodic axis, so does $d - c$, the shorter way. $\beta$ does not fall
+    below `FLOOR`.
     """
 
     sharpness: float = 2.0
@@ -172,7 +177,7 @@ class GazeBias(OffsetBias):
         if any(rings):
             along = zip(way.unbind(dim=-1), rings, strict=True)
             way = torch.stack([step - n * (step / n).round() if n else step for step, n in along], dim=-1)
-        return -self.log_sharpness.exp() * way.square().sum(dim=-1)
+        return (-self.log_sharpness.exp() * way.square().sum(dim=-1)).clamp_min(FLOOR)
 
 
 @dataclass(frozen=True)

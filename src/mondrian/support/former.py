@@ -16,6 +16,9 @@ from typing import Any
 
 MODULES: dict[str, tuple[str, ...]] = {  # what a former module held is looked up in these, in order
     "mondrian.extras": ("mondrian.support.libraries",),
+    "mondrian.meshes.files": ("mondrian.data.meshes.files", "mondrian.points.mesh"),
+    "mondrian.meshes.poisson": ("mondrian.data.meshes.poisson",),
+    "mondrian.meshes.surrogate": ("mondrian.surrogate.meshes",),
     "mondrian.points.attention": ("mondrian.attention.centres", "mondrian.points.arrangement"),
     "mondrian.points.cross_attention": ("mondrian.resampling.cross_attention",),
     "mondrian.points.cross_integral": ("mondrian.resampling.cross_integral",),
@@ -25,6 +28,14 @@ MODULES: dict[str, tuple[str, ...]] = {  # what a former module held is looked u
 }
 
 NAMES: dict[str, dict[str, str]] = {  # names that left modules which are still there
+    "mondrian.meshes": {
+        "MeshFiles": "mondrian.data",
+        "MeshSample": "mondrian.data.meshes",
+        "MeshSplits": "mondrian.data",
+        "MeshSurrogate": "mondrian.surrogate",
+        "MeshSurrogateSpec": "mondrian.surrogate",
+        "PerforatedPoisson": "mondrian.data",
+    },
     "mondrian.points": {
         "CentreAttention": "mondrian.attention",
         "CoordinatePosition": "mondrian.attention",

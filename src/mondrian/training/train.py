@@ -11,9 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
 from mondrian.configuration import flag, number, quoted, spec_of, whole, words_of
+from mondrian.data.meshes.files import MeshSplits
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
-from mondrian.meshes.files import MeshSplits
 from mondrian.models.points import PointSpec
 from mondrian.parallel.mesh import check_shares
 from mondrian.parallel.model import check_spread

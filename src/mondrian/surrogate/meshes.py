@@ -10,11 +10,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.grid import Grid
-from mondrian.meshes.files import naming
 from mondrian.models.points import PointOperator
+from mondrian.points.mesh import naming
 from mondrian.points.placement import Placement
 from mondrian.points.point_set import PointSet
-from mondrian.surrogate import ScaledModel, ScaledSpec
+from mondrian.surrogate.scaled import ScaledModel, ScaledSpec
 
 
 @dataclass(frozen=True)
