@@ -19,8 +19,9 @@ from tqdm import tqdm
 from benchmarks.sections import keep_large_allocations
 from mondrian import Grid, Midpoint
 from mondrian.benchmark.measure import interleaved
-from mondrian.points import Boxes, CrossAttention, CrossIntegral, LearnedResampler, Placement, PointSet, Tiles
+from mondrian.points import Boxes, Placement, PointSet, Tiles
 from mondrian.quadrature import Cell
+from mondrian.resampling import CrossAttention, CrossIntegral, LearnedResampler
 from mondrian.support.text import markdown_table
 
 BOX, BOXES, CHANNELS = Grid(extent=(1.0, 1.0)), Boxes((8, 8)), 32

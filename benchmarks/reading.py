@@ -25,9 +25,10 @@ from the_well.data import WellDataset
 from torch.utils.data import DataLoader, Dataset
 
 from mondrian import Grid
-from mondrian.data.datasets import Window, WindowDataset, collate
+from mondrian.data.datasets import WindowDataset, collate
 from mondrian.data.sources import WellFiles
 from mondrian.data.store import Simulations, write_shard
+from mondrian.surrogate import Window
 
 SIMULATIONS, SHARD, POINTS, BATCH, WORKERS, ROUNDS = 20_000, 250, (32, 32), 128, 2, 5
 TARGET = 10_000  # samples a second

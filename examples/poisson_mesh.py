@@ -10,11 +10,12 @@ Python; then a domain with more holes than any of those in training. Ten minutes
 import argparse
 from pathlib import Path
 
-from mondrian.meshes import MeshSurrogate, PerforatedPoisson
+from mondrian.data.meshes import PerforatedPoisson
 from mondrian.meshes.evaluation import errors, evaluate_meshes
 from mondrian.meshes.prediction import predict_on
 from mondrian.points import Mesh, write_mesh
 from mondrian.report import write_report
+from mondrian.surrogate import MeshSurrogate
 from mondrian.training import train
 
 CROWDED = 1  # a seed with five holes, where training has at most three

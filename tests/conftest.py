@@ -1,11 +1,35 @@
 """Every test starts from the same seed; float64 is asked for by the fixture that most of them use."""
 
+import sys
 from collections.abc import Iterator
+from threading import Thread
 
 import pytest
 import torch
 
+from mondrian.support.processor import ensure_half_precision
+
 collect_ignore_glob = ["data/fixtures/*.py"]  # scripts that made stored files, with peers of their own
+_trial = pytest.StashKey[Thread]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try bfloat16 and float16 on this processor: while tests are collected, or before xdist starts its workers."""
+    trial = config.stash[_trial] = Thread(target=_try_half_precision, daemon=True)
+    trial.start()
+    if config.getoption("numprocesses", None):
+        trial.join()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    session.config.stash[_trial].join()
+
+
+def _try_half_precision() -> None:
+    try:
+        ensure_half_precision()
+    except ValueError as error:  # most tests need neither
+        print(f"mondrian: {error}", file=sys.stderr)
 
 
 @pytest.fixture(autouse=True)

@@ -14,9 +14,10 @@ import torch
 from matplotlib.axes import Axes
 
 from mondrian import Grid, Midpoint
-from mondrian.points import Boxes, CrossAttention, Placement, PointSet
-from mondrian.points.cross_attention import CrossAttentionResampler
+from mondrian.points import Boxes, Placement, PointSet
 from mondrian.quadrature import Cell
+from mondrian.resampling import CrossAttention
+from mondrian.resampling.cross_attention import CrossAttentionResampler
 
 TARGET = Path(__file__).parent.parent / "images" / "cross_attention.png"
 WANTED = 5  # of the 4 x 4 reference points

@@ -6,5 +6,8 @@ torch is there.
 
 import lazy_loader
 
-__version__ = "0.1.0"
+from mondrian.support import former
+
+__version__ = "0.2.0"
+former.install()
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

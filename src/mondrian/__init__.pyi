@@ -27,13 +27,13 @@ from .attention import (
 from .decomposition import Decomposition
 from .grid import Grid
 from .losses import Loss
-from .meshes import MeshSurrogate
 from .models import (
     CrossAttentionTransfer,
     FewerPoints,
     FieldSpec,
     LargerSubdomains,
     OperatorTransfer,
+    PointOperator,
     SmoothTransfer,
     TransformerOperator,
     TransformerSpec,
@@ -41,6 +41,7 @@ from .models import (
     UNetSpec,
     attention_shares,
     nbr_no,
+    point_no,
     swin_no,
     unet_no,
     vit_no,
@@ -56,11 +57,12 @@ from .operators import (
     Spectral,
     SubdomainOperator,
 )
-from .points import Boxes, CrossAttention, CrossIntegral, MetisParts, PointOperator, PointSet, point_no
+from .points import Boxes, MetisParts, PointSet
 from .quadrature import EndCorrected, Midpoint
 from .recipes import build
+from .resampling import CrossAttention, CrossIntegral
 from .support.spec import Spec
-from .surrogate import Surrogate
+from .surrogate import MeshSurrogate, Surrogate
 
 __version__: str
 

@@ -20,6 +20,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from mondrian.support.files import write_atomically
+from mondrian.support.processor import ensure_half_precision
 from mondrian.support.spec import Spec
 
 CONFIG, WEIGHTS, FORMAT = "config.json", "model.safetensors", 1
@@ -81,7 +82,10 @@ def from_pretrained(folder: str | Path, *, device: torch.device | str = "cpu") -
         model.load_state_dict(load(weights), assign=True)  # assigned, not copied: the dtype is that of the file
     except (SafetensorError, RuntimeError) as error:
         raise ValueError(f"{folder / WEIGHTS} does not hold the weights of this model: {error}") from error
-    return model.to(device).eval()
+    model = model.to(device).eval()
+    if any(w.dtype in (torch.bfloat16, torch.float16) and w.device.type == "cpu" for w in model.parameters()):
+        ensure_half_precision()
+    return model
 
 
 def _pending(folder: Path, digest: str) -> Path:

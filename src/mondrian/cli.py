@@ -12,9 +12,9 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from importlib.resources import files
 
+from mondrian import __version__
 from mondrian.support.plugins import load_plugins
 from mondrian.support.process import keep_large_blocks
 from mondrian.support.text import one_line
@@ -62,13 +62,13 @@ def _run(words: list[str]) -> None:
         print(_overview())
         return
     if words[0] == "--version":
-        print(f"mondrian {version('mondrian')}")
+        print(f"mondrian {__version__}")
         return
     name, *rest = words
     if name not in COMMANDS:
         raise ValueError(f"no command {name!r}; needed one of {', '.join(COMMANDS)}")
     if {"-h", "--help"} & set(rest):
-        print(_help(name))
+        print(help_of(name))
     else:
         load_plugins()
         importlib.import_module(f"mondrian.commands.{name}").run(rest)
@@ -84,7 +84,7 @@ def _bad_input() -> tuple[type[Exception], ...]:
     return ValueError, OSError, MissingLibrary, HydraException, OmegaConfBaseException
 
 
-def _help(name: str) -> str:
+def help_of(name: str) -> str:
     """The docstring of a command, read from its source: to import them all takes seconds."""
     source = (files("mondrian.commands") / f"{name}.py").read_text(encoding="utf-8")
     return ast.get_docstring(ast.parse(source)) or ""
@@ -96,7 +96,7 @@ def _overview() -> str:
         [
             "mondrian: learn solution operators of partial differential equations",
             "",
-            *(f"  mondrian {name:<{width}}  {_help(name).splitlines()[0]}" for name in COMMANDS),
+            *(f"  mondrian {name:<{width}}  {help_of(name).splitlines()[0]}" for name in COMMANDS),
             "",
             "`mondrian COMMAND --help` explains a command by examples.",
         ]

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from mondrian.artefact import from_pretrained
+from mondrian.data.meshes.files import MeshSplits
 from mondrian.data.splits import Splits
 from mondrian.history import HistoryFile
-from mondrian.meshes.files import MeshSplits
 from mondrian.support.files import write_json
 from mondrian.support.spec import Spec
 from mondrian.surrogate import ScaledModel, Surrogate

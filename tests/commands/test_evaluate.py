@@ -15,10 +15,10 @@ from mondrian import Boxes, EndCorrected, build, point_no
 from mondrian.cli import main
 from mondrian.commands.evaluate import Settings, Subject, measure, read
 from mondrian.data import Splits, WellFiles, Window
+from mondrian.data.meshes import MeshFiles, MeshSplits
 from mondrian.evaluation import Evaluation
-from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogateSpec
 from mondrian.run import Run
-from mondrian.surrogate import Scale, SurrogateSpec
+from mondrian.surrogate import MeshSurrogateSpec, Scale, SurrogateSpec
 
 WINDOW = Window(input=("u", "gamma"), target=("u",))
 

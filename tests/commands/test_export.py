@@ -7,9 +7,8 @@ import torch
 
 from mondrian import Boxes, Grid, point_no, vit_no
 from mondrian.cli import main
-from mondrian.meshes import MeshSurrogateSpec
 from mondrian.run import Run
-from mondrian.surrogate import Scale, Surrogate, SurrogateSpec
+from mondrian.surrogate import MeshSurrogateSpec, Scale, Surrogate, SurrogateSpec
 
 
 @pytest.fixture

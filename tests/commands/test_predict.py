@@ -14,12 +14,12 @@ from mondrian.cli import main
 from mondrian.commands import predict
 from mondrian.commands._options import box
 from mondrian.data.generate import generate, plan
+from mondrian.data.meshes import PerforatedPoisson
 from mondrian.data.problems import AllenCahn
 from mondrian.data.sources import WellFiles
-from mondrian.meshes import MeshSurrogateSpec, PerforatedPoisson
 from mondrian.points import write_mesh
 from mondrian.run import Run
-from mondrian.surrogate import Scale, Surrogate, SurrogateSpec
+from mondrian.surrogate import MeshSurrogateSpec, Scale, Surrogate, SurrogateSpec
 
 NAMES = ("u[0]", "gamma")
 

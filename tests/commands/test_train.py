@@ -11,9 +11,10 @@ from omegaconf import DictConfig
 from mondrian.cli import main
 from mondrian.commands import demo
 from mondrian.configuration import parsed, quoted
-from mondrian.meshes import MeshFiles, MeshSplits, PerforatedPoisson
-from mondrian.meshes.poisson import write_poisson
-from mondrian.points import Boxes, point_no
+from mondrian.data.meshes import MeshFiles, MeshSplits, PerforatedPoisson
+from mondrian.data.meshes.poisson import write_poisson
+from mondrian.models import point_no
+from mondrian.points import Boxes
 from mondrian.run import Run
 from mondrian.training import train_model
 

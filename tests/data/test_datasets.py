@@ -15,11 +15,12 @@ from torch.utils.data import DataLoader, Subset
 from mondrian import Grid
 from mondrian.data import arrays
 from mondrian.data.arrays import ContiguousArray, PartialArray
-from mondrian.data.datasets import Batch, Window, WindowDataset, collate, split_simulations
+from mondrian.data.datasets import Batch, WindowDataset, collate, split_simulations
 from mondrian.data.sources import ArrayFile, Axis, WellFiles
 from mondrian.data.sources.base import Source
 from mondrian.data.splits import Splits
 from mondrian.data.store import Simulations, write_shard
+from mondrian.surrogate import Window
 
 GRID = Grid(extent=(2.0, 2.0), points=(8, 8))
 

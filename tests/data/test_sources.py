@@ -14,10 +14,11 @@ from the_well.utils.dummy_data import write_dummy_data
 
 from mondrian import Grid, Spec
 from mondrian.data.arrays import ChunkedArray, ContiguousArray, Handles, MemoryArray, hdf5_array
-from mondrian.data.datasets import Window, WindowDataset
+from mondrian.data.datasets import WindowDataset
 from mondrian.data.sources import ArrayFile, Axis, PairFile, PDEBenchFile, WellFiles, same_grid
 from mondrian.data.sources.files import read_arrays
 from mondrian.data.store import Simulations, write_shard
+from mondrian.surrogate import Window
 
 ALL = slice(0, None)
 

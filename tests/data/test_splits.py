@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from mondrian import Grid
-from mondrian.data.datasets import Window
 from mondrian.data.sources import ArrayFile, Axis, WellFiles
 from mondrian.data.splits import SPLITS, Splits
 from mondrian.data.store import Simulations, write_shard
+from mondrian.surrogate import Window
 
 WINDOW = Window(input=("u",), target=("u",))
 

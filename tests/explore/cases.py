@@ -10,14 +10,13 @@ from typing import Any
 import torch
 
 from mondrian import Grid, SeparableMixture, Surrogate
-from mondrian.data.datasets import Window
 from mondrian.data.generate import generate, plan
 from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, NavierStokes, Problem
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
 from mondrian.explore import Explorer
 from mondrian.models.transformer import TransformerSpec
-from mondrian.surrogate import Scale, SurrogateSpec
+from mondrian.surrogate import Scale, SurrogateSpec, Window
 
 PROBLEMS: dict[str, Problem] = {
     "allen_cahn": AllenCahn(grid=Grid(extent=(2.0, 1.0), points=(16, 16))),

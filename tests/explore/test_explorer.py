@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from mondrian import Grid, unet_no
-from mondrian.data.datasets import Window
 from mondrian.explore import Explorer, Question, Stroke
 from mondrian.explore.solving import Solver
 from mondrian.models.shares import attention_shares
 from mondrian.resampling import resample
 from mondrian.rollout import rollout
+from mondrian.surrogate import Window
 from tests.explore.cases import PROBLEMS, data, explorer, surrogate
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mondrian.data.datasets import Window
 from mondrian.explore.server import Server
+from mondrian.surrogate import Window
 from tests.browser import Visit, needs_browser, visit
 from tests.explore.cases import explorer
 

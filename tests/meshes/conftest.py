@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mondrian.meshes import MeshFiles, MeshSplits, PerforatedPoisson
-from mondrian.meshes.poisson import write_poisson
+from mondrian.data.meshes import MeshFiles, MeshSplits, PerforatedPoisson
+from mondrian.data.meshes.poisson import write_poisson
 
 COUNTS = {"train": 6, "valid": 3, "test": 3, "test_fine": 2}
 

@@ -8,7 +8,7 @@ import pytest
 
 import mondrian
 from mondrian.cli import main
-from mondrian.meshes import MeshSurrogate
+from mondrian.surrogate import MeshSurrogate
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "poisson_mesh.py"
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from mondrian import Boxes, Grid
-from mondrian.meshes import MeshFiles, MeshSplits
-from mondrian.meshes.files import channels
+from mondrian.data.meshes import MeshFiles, MeshSplits
+from mondrian.data.meshes.files import channels
 from mondrian.points import Mesh, MetisParts, read_mesh, write_mesh
 
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], dtype=torch.float64)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from mondrian.meshes import PerforatedPoisson
-from mondrian.meshes.poisson import distance, solve_poisson, triangulate, write_poisson
+from mondrian.data.meshes import PerforatedPoisson
+from mondrian.data.meshes.poisson import write_poisson
+from mondrian.data.solvers.poisson import distance, solve_poisson, triangulate
 from mondrian.points import read_mesh
 from tests.meshes.conftest import COUNTS
 

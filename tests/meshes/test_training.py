@@ -10,15 +10,16 @@ import torch
 from scipy.spatial import Delaunay
 
 from mondrian import Grid, PointSet, vit_no
-from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogate, MeshSurrogateSpec
+from mondrian.data.meshes import MeshFiles, MeshSplits
+from mondrian.data.meshes.files import channels
 from mondrian.meshes.evaluation import errors, evaluate_meshes
-from mondrian.meshes.files import channels
 from mondrian.meshes.prediction import predict_mesh, predict_on
 from mondrian.meshes.settings import fit_mesh_scales
 from mondrian.meshes.training import MeshBatch, MeshTraining
-from mondrian.points import Boxes, Mesh, MetisParts, point_no, read_mesh, write_mesh
+from mondrian.models import point_no
+from mondrian.points import Boxes, Mesh, MetisParts, read_mesh, write_mesh
 from mondrian.report import write_report
-from mondrian.surrogate import Scale
+from mondrian.surrogate import MeshSurrogate, MeshSurrogateSpec, Scale
 from mondrian.training import Stopped
 from mondrian.training.checkpoints import newest
 from mondrian.training.train import train_config, train_model

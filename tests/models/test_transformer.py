@@ -22,10 +22,10 @@ from mondrian import (
     unet_no,
     vit_no,
 )
+from mondrian.attention import CoordinatePosition
 from mondrian.models.fields import check_match
 from mondrian.operators import use_definitions
 from mondrian.operators.ridge_operator import RidgeOperator
-from mondrian.points import CoordinatePosition
 from mondrian.prediction import Predictor
 from tests.models.cases import ALL_KINDS, KINDS, OPERATOR, small, transposed
 from tests.operators.cases import SPECS

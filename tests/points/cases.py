@@ -3,7 +3,9 @@
 import torch
 
 from mondrian import Grid
-from mondrian.points import Boxes, CrossAttention, CrossIntegral, Mesh, PointOperator, PointSet, point_no
+from mondrian.models import PointOperator, point_no
+from mondrian.points import Boxes, Mesh, PointSet
+from mondrian.resampling import CrossAttention, CrossIntegral
 
 UNIT = Grid(extent=(1.0, 1.0))
 RESAMPLERS = {"attention": CrossAttention(n_heads=2, features=4, hidden=8), "integral": CrossIntegral(ridges=5)}

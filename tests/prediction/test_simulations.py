@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from the_well.data import WellDataset
 
-from mondrian.data.datasets import Window, WindowDataset
+from mondrian.data.datasets import WindowDataset
 from mondrian.data.sources import WellFiles
 from mondrian.data.store import Simulations, write_shard
 from mondrian.prediction import predict_file
 from mondrian.prediction.simulations import Frames
+from mondrian.surrogate import Window
 from tests.prediction.cases import BOX, build, directly, save, small
 
 

@@ -31,23 +31,18 @@ from mondrian import (
     TransformerSpec,
     WindowedAttention,
 )
+from mondrian.attention import CentreAttention, CoordinatePosition
 from mondrian.data import Window
+from mondrian.data.meshes import MeshFiles, MeshSplits, PerforatedPoisson
 from mondrian.losses import MeanSquare, RelativeL2, Sobolev
-from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogateSpec, PerforatedPoisson
+from mondrian.models import PointSpec
 from mondrian.models.coarsening import FewerPoints, LargerSubdomains
 from mondrian.models.transfer import CrossAttentionTransfer, OperatorTransfer, SmoothTransfer
 from mondrian.models.unet import UNetSpec
-from mondrian.points import (
-    Boxes,
-    CentreAttention,
-    CoordinatePosition,
-    CrossAttention,
-    CrossIntegral,
-    MetisParts,
-    PointSpec,
-)
+from mondrian.points import Boxes, MetisParts
+from mondrian.resampling import CrossAttention, CrossIntegral
 from mondrian.support.spec import decode, encode
-from mondrian.surrogate import Scale, SurrogateSpec
+from mondrian.surrogate import MeshSurrogateSpec, Scale, SurrogateSpec
 
 # one of each kind, with every argument away from its default
 EXAMPLES = [
@@ -94,6 +89,7 @@ EXAMPLES = [
         out_scales=(Scale(factor=3.0),),
         window=Window(input=("u", "gamma"), target=("u",)),
     ),
+    Window(input=("u", "gamma"), target=("u",), steps_in=2, steps_out=3),
     MeshFiles(path="data/wings", digest="0123456789abcdef"),
     MeshSplits(
         files=MeshFiles(path="data/wings"),

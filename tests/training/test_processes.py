@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from mondrian.meshes import PerforatedPoisson
-from mondrian.meshes.poisson import write_poisson
+from mondrian.data.meshes import PerforatedPoisson
+from mondrian.data.meshes.poisson import write_poisson
 from mondrian.support.process import launched
 from mondrian.training import Run
 from mondrian.training.order import Order

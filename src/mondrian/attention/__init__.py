@@ -1,5 +1,7 @@
 """Attention between subdomains: patterns, positions, and the layer that puts them to work."""
 
+from mondrian.attention.centres import CentreAttention
+from mondrian.attention.coordinates import CoordinatePosition
 from mondrian.attention.layer import FunctionAttention
 from mondrian.attention.patterns import (
     AttentionSpec,
@@ -11,6 +13,8 @@ from mondrian.attention.position import Gaze, LearnedPosition, Position, Relativ
 
 __all__ = [
     "AttentionSpec",
+    "CentreAttention",
+    "CoordinatePosition",
     "FunctionAttention",
     "Gaze",
     "GlobalAttention",

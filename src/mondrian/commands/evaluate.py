@@ -37,16 +37,15 @@ from pathlib import Path
 from mondrian import artefact
 from mondrian.commands._options import folders_and_settings
 from mondrian.configuration import Readers, flag, resolutions, whole, word
-from mondrian.data.datasets import Window
+from mondrian.data.meshes import MeshFiles, MeshSplits
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
 from mondrian.evaluation import Evaluation, evaluate
 from mondrian.evaluation.tables import size
-from mondrian.meshes import MeshFiles, MeshSplits, MeshSurrogate
 from mondrian.meshes.evaluation import evaluate_meshes
 from mondrian.run import Run
 from mondrian.support.device import chosen_device
-from mondrian.surrogate import ScaledModel, Surrogate
+from mondrian.surrogate import MeshSurrogate, ScaledModel, Surrogate, Window
 
 HORIZON, BATCH_SIZE = 20, 32  # where nothing else is said
 GRIDS = ("points", "horizon", "batch_size", "interface")  # settings that say nothing about meshes

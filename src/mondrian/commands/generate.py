@@ -65,9 +65,9 @@ from mondrian.configuration import (
 )
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
+from mondrian.data.meshes.poisson import PerforatedPoisson, write_poisson
 from mondrian.data.problems import Problem
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear, Restriction
-from mondrian.meshes.poisson import PerforatedPoisson, write_poisson
 from mondrian.support.process import cores, rank
 from mondrian.support.spec import Spec
 

@@ -64,12 +64,12 @@ from typing import Any
 
 from mondrian.artefact import OperatorModel
 from mondrian.commands._options import Parser, box, points_of, with_points
-from mondrian.meshes import MeshSurrogate
 from mondrian.meshes.prediction import predict_mesh
 from mondrian.parallel import Processes, launched_processes
 from mondrian.prediction import Predictor, load_model, predict_file, predict_slabs
 from mondrian.support.device import chosen_device
 from mondrian.support.process import is_first
+from mondrian.surrogate import MeshSurrogate
 
 
 def run(arguments: list[str]) -> None:

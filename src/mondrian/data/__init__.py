@@ -6,13 +6,15 @@ loader = DataLoader(dataset, batch_size=128, shuffle=True, collate_fn=collate)
 batch = next(iter(loader))      # a dictionary with x, y and the grid
 """
 
-from mondrian.data.datasets import Batch, Window, WindowDataset, collate, split_simulations
+from mondrian.data.datasets import Batch, WindowDataset, collate, split_simulations
 from mondrian.data.manifest import Manifest
+from mondrian.data.meshes import MeshFiles, MeshSplits, PerforatedPoisson
 from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, NavierStokes, Problem
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear
 from mondrian.data.sources import ArrayFile, Axis, PairFile, PDEBenchFile, Source, WellFiles, same_grid
 from mondrian.data.splits import Splits
 from mondrian.data.store import Simulations
+from mondrian.surrogate import Window
 
 __all__ = [
     "AllenCahn",
@@ -24,9 +26,12 @@ __all__ = [
     "KuramotoSivashinsky",
     "Linear",
     "Manifest",
+    "MeshFiles",
+    "MeshSplits",
     "NavierStokes",
     "PDEBenchFile",
     "PairFile",
+    "PerforatedPoisson",
     "Problem",
     "Simulations",
     "Source",

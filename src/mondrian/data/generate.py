@@ -8,7 +8,6 @@ import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from mondrian import __version__
 from mondrian.data.manifest import FILE, Manifest, Shard, collect
 from mondrian.data.problems import Problem, simulation_seed
 from mondrian.data.store import Simulations, damage, read_identity, write_shard
@@ -50,7 +50,7 @@ def plan(
         simulations=dict(simulations),
         points={split: tuple(tuple(sizes) for sizes in sizes_of) for split, sizes_of in points.items()},
         shard_size=shard_size,
-        version=version("mondrian"),
+        version=__version__,
     )
     for sizes_of in manifest.points.values():
         for sizes in sizes_of:

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mondrian.data.datasets import Window, WindowDataset, split_simulations
+from mondrian.data.datasets import WindowDataset, split_simulations
 from mondrian.data.manifest import FILE, Manifest
 from mondrian.data.sources import Files, Source, WellFiles
 from mondrian.support.spec import Spec
+from mondrian.surrogate import Window
 
 SPLITS = ("train", "valid", "test")
 TRAINING = ("train", "valid")  # parts at the resolution of training; a test may be at another

@@ -13,13 +13,13 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from tqdm import tqdm
 
+from mondrian.data.meshes.files import Meshes, MeshSample, MeshSplits, places_of
 from mondrian.evaluation.batches import at_rest
 from mondrian.evaluation.entries import FieldErrors, OneStep
 from mondrian.evaluation.one_step import METRICS, OF_FIELDS
 from mondrian.evaluation.results import Evaluation
-from mondrian.meshes.files import Meshes, MeshSample, MeshSplits, places_of
-from mondrian.meshes.surrogate import MeshSurrogate
 from mondrian.statistics import summary
+from mondrian.surrogate import MeshSurrogate
 
 PICTURES = 3  # meshes of each part that are kept for pictures
 

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mondrian.data.meshes.files import channel_names, channels, places_of
 from mondrian.evaluation.batches import at_rest
-from mondrian.meshes.files import channel_names, channels, naming, places_of
-from mondrian.meshes.surrogate import MeshSurrogate
-from mondrian.points.mesh import Mesh, read_mesh, write_fields
+from mondrian.points.mesh import Mesh, naming, read_mesh, write_fields
+from mondrian.surrogate import MeshSurrogate
 
 
 @dataclass(frozen=True)

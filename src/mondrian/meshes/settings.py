@@ -11,15 +11,14 @@ from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from mondrian.configuration import counts, number, spec_of, whole, words_of
+from mondrian.data.meshes.files import Meshes, MeshFiles, MeshSplits
+from mondrian.data.meshes.poisson import PerforatedPoisson, mesh_files, write_poisson
 from mondrian.grid import Grid
-from mondrian.meshes.files import Meshes, MeshFiles, MeshSplits
-from mondrian.meshes.poisson import PerforatedPoisson, mesh_files, write_poisson
-from mondrian.meshes.surrogate import MeshSurrogateSpec
-from mondrian.points.model import PointSpec
+from mondrian.models.points import PointSpec
 from mondrian.recipes import spec_from
 from mondrian.support.process import is_first
 from mondrian.support.spec import Spec
-from mondrian.surrogate import Scale
+from mondrian.surrogate import MeshSurrogateSpec, Scale
 from mondrian.training.fitting import check_channels, with_channels
 from mondrian.training.normalisation import Moments, entering, scale_of
 from mondrian.training.settings import wait_for_files

@@ -3,6 +3,7 @@
 from mondrian.models import baselines
 from mondrian.models.coarsening import Coarsening, FewerPoints, LargerSubdomains
 from mondrian.models.fields import FieldSpec
+from mondrian.models.points import PointOperator, PointSpec, point_no
 from mondrian.models.settings import nbr_no, swin_no, unet_no, vit_no
 from mondrian.models.shares import Shares, attention_shares
 from mondrian.models.transfer import CrossAttentionTransfer, OperatorTransfer, SmoothTransfer, Transfer
@@ -16,6 +17,8 @@ __all__ = [
     "FieldSpec",
     "LargerSubdomains",
     "OperatorTransfer",
+    "PointOperator",
+    "PointSpec",
     "Shares",
     "SmoothTransfer",
     "Transfer",
@@ -26,6 +29,7 @@ __all__ = [
     "attention_shares",
     "baselines",
     "nbr_no",
+    "point_no",
     "swin_no",
     "unet_no",
     "vit_no",

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.points.cross_attention import CrossAttention
-from mondrian.points.cross_integral import CrossIntegral
-from mondrian.points.resampler import ResamplerSpec
 from mondrian.quadrature import Cell
+from mondrian.resampling.cross_attention import CrossAttention
+from mondrian.resampling.cross_integral import CrossIntegral
+from mondrian.resampling.learned import ResamplerSpec
 from mondrian.resampling.stencils import lagrange
 from mondrian.support.constants import constant
 from mondrian.support.spec import Spec

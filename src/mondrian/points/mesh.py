@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -113,6 +114,15 @@ def write_fields(source: str | Path, target: str | Path, fields: Mapping[str, Sh
         whole[used] = values.numpy()
         file.point_data[name] = whole
     _write(target, file)
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Errors about a mesh, with the file that holds it."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _read(path: str | Path) -> Any:

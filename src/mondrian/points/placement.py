@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.decomposition import Lattice
-from mondrian.points.attention import Arrangement
+from mondrian.points.arrangement import Arrangement
 from mondrian.points.partition import Partition, PartitionSpec
 from mondrian.points.point_set import PointSet
 from mondrian.points.tiles import Tiles

@@ -20,7 +20,7 @@ from mondrian.support.plugins import VARIABLE, load_plugins
 
 OURS = (
     "mondrian.losses",
-    "mondrian.meshes",
+    "mondrian.data",
     "mondrian.surrogate",
 )  # they bring all specs that a file may name
 PLAIN = (int, float, bool, str)

@@ -11,6 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from mondrian import __version__
 from mondrian.run import Run
 from mondrian.support.process import cores
 from mondrian.support.spec import Spec
@@ -43,7 +44,7 @@ def facts_of(
 
 def versions() -> dict[str, str]:
     """What the numbers of a run may depend on; `source` tells two states of our own code apart."""
-    packages = {name: version(name) for name in ("mondrian", "torch", "lightning", "numpy")}
+    packages = {"mondrian": __version__} | {name: version(name) for name in ("torch", "lightning", "numpy")}
     return packages | {"python": platform.python_version(), "source": _digest(Path(__file__).parents[1])}
 
 

@@ -27,13 +27,13 @@ from mondrian.configuration import (
     whole,
     words_of,
 )
-from mondrian.data.datasets import Window
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import FILE, Manifest
 from mondrian.data.sources import Files, WellFiles
 from mondrian.data.splits import Splits
 from mondrian.recipes import recipe_names
 from mondrian.support.process import is_first
+from mondrian.surrogate import Window
 from mondrian.training.normalisation import check_log, check_method
 
 CHOICES = {"experiment": "custom", "scale": "paper"}

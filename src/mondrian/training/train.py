@@ -11,12 +11,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
 from mondrian.configuration import flag, number, quoted, spec_of, whole, words_of
+from mondrian.data.meshes.files import MeshSplits
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
-from mondrian.meshes.files import MeshSplits
+from mondrian.models.points import PointSpec
 from mondrian.parallel.mesh import check_shares
 from mondrian.parallel.model import check_spread
-from mondrian.points.model import PointSpec
 from mondrian.run import Run
 from mondrian.surrogate import SurrogateSpec
 from mondrian.training.data import OperatorData

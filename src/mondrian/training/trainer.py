@@ -20,6 +20,7 @@ from mondrian.configuration import spec_of, whole
 from mondrian.history import HistoryFile
 from mondrian.run import Run
 from mondrian.support.libraries import library
+from mondrian.support.processor import ensure_half_precision
 from mondrian.training.checkpoints import AtomicCheckpoints, Checkpoints
 from mondrian.training.guards import FiniteLoss, GracefulStop
 from mondrian.training.optimiser import AdamW
@@ -46,6 +47,7 @@ def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -
             "trainer.precision=16-true: squares of gradients, which AdamW keeps, vanish in float16; "
             "needed 16-mixed, bf16-mixed or bf16-true"
         )
+    halved = "16" in settings["precision"]
     settings = placed(settings, os.environ)
     batch_size, log_every = whole(config, "batch_size"), whole(config, "log_every")
     accumulate = whole(config, "trainer.accumulate_grad_batches")
@@ -81,9 +83,12 @@ def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -
         "enable_model_summary": False,
     }
     try:
-        return Trainer(**arguments, **settings)
+        trainer = Trainer(**arguments, **settings)
     except (TypeError, MisconfigurationException) as error:
         raise ValueError(f"trainer={settings}: {error}") from error
+    if halved and trainer.strategy.root_device.type == "cpu":
+        ensure_half_precision()
+    return trainer
 
 
 def validation_interval(config: DictConfig) -> int:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mondrian.operators.base import positive
-from mondrian.points.resampler import LearnedResampler, ResamplerSpec, squared_distances
 from mondrian.points.tiles import Tiles
 from mondrian.quadrature import Cell
+from mondrian.resampling.learned import LearnedResampler, ResamplerSpec, squared_distances
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from mondrian import Decomposition, Grid, Midpoint
-from mondrian.points import Boxes, CrossAttention, CrossIntegral, Placement, PointSet, Tiles, parts_of
+from mondrian.points import Boxes, Placement, PointSet, Tiles, parts_of
 from mondrian.quadrature import Cell
+from mondrian.resampling import CrossAttention, CrossIntegral
 from tests.points.cases import RESAMPLERS, UNIT, cloud, square_mesh
 
 pytestmark = pytest.mark.usefixtures("float64")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,28 +13,7 @@ from mondrian.attention.patterns import AttentionSpec, Bias
 from mondrian.attention.position import OffsetBias
 from mondrian.decomposition import Lattice
 from mondrian.lattice import Strip
-
-
-@dataclass(frozen=True)
-class Arrangement(Lattice):
-    """How cells lie that need not fill a lattice: their centres, in typical sizes of a cell, and which hold points.
-
-    `sample` is the number of domains of a batch, or one for all. For boxes the centres are the places on the lattice.
-    """
-
-    centres: Float[Tensor, "sample cell axis"] = field(compare=False, repr=False)
-    filled: Bool[Tensor, "sample cell"] = field(compare=False, repr=False)
-
-    def ways(self) -> Float[Tensor, "sample row column axis"]:
-        """The way from the centre of one cell to that of another, the shorter one on a periodic axis."""
-        way = self.centres[:, None, :, :] - self.centres[:, :, None, :]
-        axes = []
-        for axis, along in enumerate(way.unbind(dim=-1)):
-            if axis < len(self.counts) and self.periodic[axis]:
-                half = self.counts[axis] // 2
-                along = (along + half) % self.counts[axis] - half
-            axes.append(along)
-        return torch.stack(axes, dim=-1)
+from mondrian.points.arrangement import Arrangement
 
 
 @dataclass(frozen=True)

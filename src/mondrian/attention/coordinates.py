@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.attention import Position
+from mondrian.attention.position import Position
 from mondrian.operators.base import positive
 from mondrian.quadrature import Cell
 

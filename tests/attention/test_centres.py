@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from mondrian import GlobalAttention, NeighborhoodAttention, RelativeBias
+from mondrian.attention import CentreAttention
 from mondrian.decomposition import Lattice
-from mondrian.points import Arrangement, CentreAttention
+from mondrian.points import Arrangement
 
 pytestmark = pytest.mark.usefixtures("float64")
 

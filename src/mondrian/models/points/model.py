@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict, Unpack, overload
+from typing import overload
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from mondrian.artefact import ModelSpec, OperatorModel
-from mondrian.attention import AttentionSpec, LearnedPosition, Position, RelativeBias, Rotary
+from mondrian.attention import (
+    AttentionSpec,
+    CentreAttention,
+    CoordinatePosition,
+    LearnedPosition,
+    Position,
+    RelativeBias,
+    Rotary,
+)
 from mondrian.attention.position import OffsetPosition
 from mondrian.decomposition import Decomposition, Lattice
 from mondrian.grid import Grid
 from mondrian.models.block import Block
 from mondrian.models.fields import check_match
+from mondrian.models.points.network import PointNetwork
+from mondrian.models.points.values import packed
 from mondrian.operators import OperatorSpec, SeparableMixture
 from mondrian.operators.base import positive
-from mondrian.points.attention import Arrangement, CentreAttention
-from mondrian.points.cross_attention import CrossAttention
+from mondrian.points.arrangement import Arrangement
 from mondrian.points.partition import Boxes, PartitionSpec
 from mondrian.points.placement import Placement
 from mondrian.points.point_set import PointSet
-from mondrian.points.position import CoordinatePosition
-from mondrian.points.resampler import ResamplerSpec
 from mondrian.quadrature import Cell, Midpoint, Quadrature
+from mondrian.resampling.cross_attention import CrossAttention
+from mondrian.resampling.learned import ResamplerSpec
 
 
 @dataclass(frozen=True)
@@ -87,25 +94,6 @@ class PointSpec(ModelSpec):
         return PointOperator(self)
 
 
-class PointNetwork(nn.Module):
-    r"""A network at each point, which knows its place in the cell.
-
-    $$S v(x) + W_2 \operatorname{gelu}(W_1 [v(x); x])$$
-    """
-
-    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, dim: int) -> None:
-        super().__init__()
-        self.skip = nn.Linear(in_channels, out_channels)
-        self.first = nn.Linear(in_channels + dim, hidden_channels)
-        self.second = nn.Linear(hidden_channels, out_channels, bias=False)
-
-    def forward(
-        self, v: Float[Tensor, "batch tile slot channel_in"], x: Float[Tensor, "tile slot axis"]
-    ) -> Float[Tensor, "batch tile slot channel_out"]:
-        placed = torch.cat([v, x.expand(len(v), -1, -1, -1)], dim=-1)
-        return self.skip(v) + self.second(F.gelu(self.first(placed)))
-
-
 class PointOperator(OperatorModel):
     """A transformer over the functions on the cells of a domain that is known at points only.
 
@@ -116,6 +104,7 @@ class PointOperator(OperatorModel):
     `(in_channels, point)`, one for each of a list of point sets of different sizes, to such a list. Where the same
     points come again and again, `place` them once and give the placement in their stead.
 
+    >>> import torch
     >>> points = PointSet.of_grid(Grid(extent=(1.0, 1.0), points=(10, 10)))
     >>> model = PointSpec(2, 1, partition=Boxes((3, 3)), hidden_channels=16).build()
     >>> model(torch.zeros(5, 2, 100), points).shape
@@ -186,9 +175,9 @@ class PointOperator(OperatorModel):
             wanted = given
         else:
             wanted = given.at([out_points] if isinstance(out_points, PointSet) else out_points)
-        packed = _packed(values, given, self.spec.in_channels)
-        check_match(packed, self, name="values")
-        u = self._packed_forward(packed, given.to(packed.dtype, packed.device), wanted.to(packed.dtype, packed.device))
+        v = packed(values, given, self.spec.in_channels)
+        check_match(v, self, name="values")
+        u = self._packed_forward(v, given.to(v.dtype, v.device), wanted.to(v.dtype, v.device))
         if isinstance(values, Tensor):
             return u
         return list(u[0].split([single.size for single in wanted.points], dim=1))
@@ -240,68 +229,3 @@ class PointOperator(OperatorModel):
             partition.lattice is None or partition.lattice.counts != self.spec.partition.subdomains
         ):
             raise ValueError(f"points was placed in other cells than the model's {self.spec.partition}")
-
-
-def _packed(values: Tensor | Sequence[Tensor], given: Placement, channels: int) -> Float[Tensor, "batch channel point"]:
-    """The values at the points of all domains after each other."""
-    if isinstance(values, Tensor):
-        needed = (channels, given.points[0].size)
-        if len(given.points) != 1:
-            raise ValueError(f"values is one tensor for {len(given.points)} point sets; needed a list of as many")
-        if values.ndim != 3 or tuple(values.shape[1:]) != needed or len(values) == 0 or not values.is_floating_point():
-            raise ValueError(
-                f"values has shape {tuple(values.shape)} and dtype {values.dtype}; needed "
-                f"(batch, {needed[0]} channels, {needed[1]} points), floating-point"
-            )
-        return values
-    if len(values) != len(given.points):
-        raise ValueError(f"values holds {len(values)} functions; needed {len(given.points)}, one for each point set")
-    for number, (function, points) in enumerate(zip(values, given.points, strict=True)):
-        if tuple(function.shape) != (channels, points.size) or not function.is_floating_point():
-            raise ValueError(
-                f"values[{number}] has shape {tuple(function.shape)} and dtype {function.dtype}; needed "
-                f"({channels} channels, {points.size} points), floating-point"
-            )
-    return torch.cat(list(values), dim=1)[None]
-
-
-class PointSettings(TypedDict, total=False):
-    """What `point_no` takes, besides its channels, partition and heads: the fields of `PointSpec`."""
-
-    hidden_channels: int
-    n_layers: int
-    reference: tuple[int, ...]
-    resampler: ResamplerSpec
-    operator: OperatorSpec
-    attention: AttentionSpec
-    positions: tuple[Position, ...]
-    quadrature: Quadrature
-    stagger: bool
-
-
-def point_no(
-    in_channels: int,
-    out_channels: int,
-    *,
-    partition: PartitionSpec,
-    n_heads: int | None = None,
-    radius: float | None = None,
-    **settings: Unpack[PointSettings],
-) -> PointOperator:
-    """A transformer operator for points: cells attend to all others, or to those within `radius` typical sizes.
-
-    There are 4 heads if not told. A pattern of one's own, `attention`, has its own heads and radius.
-
-    >>> from mondrian.points import MetisParts
-    >>> model = point_no(2, 1, partition=MetisParts(parts=32), hidden_channels=32, radius=2.0)
-    >>> model.spec.attention
-    CentreAttention(n_heads=4, spatial_heads=(), operator=None, radius=2.0)
-    """
-    if "attention" not in settings:
-        settings["attention"] = CentreAttention(n_heads=4 if n_heads is None else n_heads, radius=radius)
-    elif n_heads is not None or radius is not None:
-        raise ValueError(
-            f"n_heads={n_heads} and radius={radius} beside attention={settings['attention']}: needed them in the "
-            "attention, or no attention"
-        )
-    return PointOperator(PointSpec(in_channels, out_channels, partition, **settings))

@@ -1,4 +1,4 @@
-"""A model with everything that its use needs: physical units in and out, the names of its channels, its window."""
+"""A model between the scales of its channels: physical units in and out."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.artefact import ModelSpec, OperatorModel
-from mondrian.data.datasets import Window
-from mondrian.grid import Grid
-from mondrian.models.answers import answer_on
 from mondrian.support.spec import Spec
 
 
@@ -85,42 +82,6 @@ class ScaledModel(OperatorModel):
     def physical_output(self, z: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         """The inverse of `scaled_output`."""
         return self._output.inverse(z)
-
-
-@dataclass(frozen=True)
-class SurrogateSpec(ScaledSpec):
-    """A scaled model of fields on grids; `window` says which steps of a simulation its channels are."""
-
-    window: Window | None = None
-
-    @property
-    def default_grid(self) -> Grid:
-        """The box of a call that names none."""
-        grid: Grid = self.model.default_grid  # type: ignore[attr-defined]
-        return grid
-
-    def build(self) -> Surrogate:
-        return Surrogate(self)
-
-
-class Surrogate(ScaledModel):
-    r"""A model in physical units: $y = S_{out}^{-1}\, G(S_{in}\, x)$ with the channel-wise scales $S$.
-
-    The answer stands at the points of the input, or at those of `out_grid`.
-
-    >>> from mondrian import vit_no
-    >>> model = vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2)).spec
-    >>> spec = SurrogateSpec(model, ("u[0]", "gamma"), ("u[1]",), (Scale(), Scale(-3.0, 0.4, log=True)), (Scale(),))
-    >>> spec.build()(torch.full((1, 2, 8, 8), 1e-3)).shape
-    torch.Size([1, 1, 8, 8])
-    """
-
-    spec: SurrogateSpec
-
-    def forward(
-        self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None, out_grid: Grid | None = None
-    ) -> Float[Tensor, "batch out_channel *points"]:
-        return self.physical_output(answer_on(self.model, self.scaled_input(x), grid, out_grid))
 
 
 def _with_channels(x: Tensor, names: tuple[str, ...]) -> Tensor:

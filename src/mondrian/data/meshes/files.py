@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from torch.utils.data import Dataset
 from mondrian.data.datasets import split_simulations
 from mondrian.data.splits import SPLITS
 from mondrian.grid import Grid
-from mondrian.points.mesh import Mesh, read_mesh
+from mondrian.points.mesh import Mesh, naming, read_mesh
 from mondrian.points.partition import Partition, PartitionSpec
 from mondrian.points.point_set import PointSet
 from mondrian.support.libraries import library
@@ -197,15 +196,6 @@ class Meshes(Dataset[MeshSample]):
             needed = f"{', '.join((*self.in_names, *self.out_names))} on {self.dim} axes"
             there = f"{', '.join((*inputs, *targets))} on {dim} axes"
             raise ValueError(f"{path} has the channels {there}; needed {needed}, as {self.files[0]} has")
-
-
-@contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """Errors about a mesh, with the file that holds it."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def channels(mesh: Mesh, fields: Sequence[str], name: str) -> Float[Tensor, "channel vertex"]:

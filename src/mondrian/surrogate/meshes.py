@@ -10,11 +10,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.grid import Grid
-from mondrian.meshes.files import naming
-from mondrian.points.model import PointOperator
+from mondrian.models.points import PointOperator
+from mondrian.points.mesh import naming
 from mondrian.points.placement import Placement
 from mondrian.points.point_set import PointSet
-from mondrian.surrogate import ScaledModel, ScaledSpec
+from mondrian.surrogate.scaled import ScaledModel, ScaledSpec
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class MeshSurrogate(ScaledModel):
     Called like the `PointOperator` inside.
 
     >>> import torch
-    >>> from mondrian.points import Boxes, point_no
+    >>> from mondrian.models import point_no
+    >>> from mondrian.points import Boxes
     >>> from mondrian.surrogate import Scale
     >>> model = point_no(2, 1, partition=Boxes((2, 2)), hidden_channels=8).spec
     >>> spec = MeshSurrogateSpec(model, ("f", "d"), ("u",), (Scale(), Scale(0.0, 10.0)), (Scale(1.0, 0.1),))

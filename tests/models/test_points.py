@@ -17,21 +17,10 @@ from mondrian import (
     Rotary,
     WindowedAttention,
 )
-from mondrian.attention import Position
+from mondrian.attention import CentreAttention, CoordinatePosition, Position
+from mondrian.models import PointSpec, point_no
 from mondrian.operators import use_definitions
-from mondrian.points import (
-    Boxes,
-    CentreAttention,
-    CoordinatePosition,
-    Mesh,
-    MetisParts,
-    Placement,
-    PointSet,
-    PointSpec,
-    parts_of,
-    point_no,
-    with_neighbours,
-)
+from mondrian.points import Boxes, Mesh, MetisParts, Placement, PointSet, parts_of, with_neighbours
 from mondrian.quadrature import Cell, Midpoint
 from tests.points.cases import RESAMPLERS, UNIT, cloud, small, smooth, square_mesh
 from tests.unchecked import unchecked

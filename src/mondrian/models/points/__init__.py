@@ -1,0 +1,6 @@
+"""The transformer operator on points that lie anywhere."""
+
+from mondrian.models.points.factory import point_no
+from mondrian.models.points.model import PointOperator, PointSpec
+
+__all__ = ["PointOperator", "PointSpec", "point_no"]
