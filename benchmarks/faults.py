@@ -32,9 +32,9 @@ from benchmarks.sections import store
 from mondrian import Grid
 from mondrian.data import AllenCahn
 from mondrian.data.generate import generate, plan
-from mondrian.run import Run
 from mondrian.support.text import markdown_table
 from mondrian.training.checkpoints import newest
+from mondrian.training.run import Run
 
 WORDS = (
     "experiment=allen_cahn/vit_sepmo", "scale=smoke", "model.hidden_channels=8", "model.n_layers=2",

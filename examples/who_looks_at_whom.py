@@ -11,7 +11,7 @@ import sys
 import torch
 
 from mondrian import attention_shares
-from mondrian.run import Run
+from mondrian.training.run import Run
 
 SAMPLES = 8
 

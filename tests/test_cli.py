@@ -13,7 +13,7 @@ import pytest
 import mondrian.commands
 from mondrian.cli import COMMANDS, main
 from mondrian.commands import models
-from mondrian.recipes import recipe_names
+from mondrian.settings.recipes import recipe_names
 
 FEW = "allen_cahn/vit"
 

@@ -9,7 +9,7 @@ import mondrian
 from mondrian import Grid
 from mondrian.cli import main
 from mondrian.evaluation import Evaluation
-from mondrian.run import Run
+from mondrian.training.run import Run
 
 TINY = ["scale=smoke", "max_steps=2", "validate_every=2", "model.n_layers=1"]
 LONG = [

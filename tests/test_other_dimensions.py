@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from mondrian.cli import main
-from mondrian.run import Run
+from mondrian.training.run import Run
 
 ROOT = Path(__file__).parent.parent
 

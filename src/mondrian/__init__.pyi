@@ -5,13 +5,12 @@ from . import (
     decomposition,
     grid,
     losses,
-    meshes,
     models,
     operators,
     points,
     quadrature,
-    recipes,
     resampling,
+    settings,
     surrogate,
 )
 from .artefact import OperatorModel, from_pretrained
@@ -59,8 +58,8 @@ from .operators import (
 )
 from .points import Boxes, MetisParts, PointSet
 from .quadrature import EndCorrected, Midpoint
-from .recipes import build
 from .resampling import CrossAttention, CrossIntegral
+from .settings.recipes import build
 from .support.spec import Spec
 from .surrogate import MeshSurrogate, Surrogate
 
@@ -117,15 +116,14 @@ __all__ = [
     "from_pretrained",
     "grid",
     "losses",
-    "meshes",
     "models",
     "nbr_no",
     "operators",
     "point_no",
     "points",
     "quadrature",
-    "recipes",
     "resampling",
+    "settings",
     "surrogate",
     "swin_no",
     "unet_no",

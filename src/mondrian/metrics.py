@@ -2,7 +2,7 @@
 
 Infinity and NaN mean different things here. A prediction that is not finite has an infinite error: a model that blew
 up must not look better for it. NaN says that the measure is undefined for this *truth* (no interface, no variation),
-whatever was predicted, so that all models are compared over the same samples; `mondrian.statistics.summary` leaves
+whatever was predicted, so that all models are compared over the same samples; `evaluation.statistics.summary` leaves
 NaN out and counts what remains.
 """
 

@@ -16,7 +16,7 @@ from mondrian.models.baselines import (
     FNOSpec,
     GalerkinSpec,
 )
-from mondrian.recipes import recipe, recipe_names
+from mondrian.settings.recipes import recipe, recipe_names
 
 SMALL = {"in_channels": 2, "out_channels": 3, "hidden_channels": 8, "n_layers": 2}
 POINTS = {1: (16,), 2: (16, 12), 3: (8, 6, 4)}

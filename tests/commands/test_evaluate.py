@@ -17,8 +17,8 @@ from mondrian.commands.evaluate import Settings, Subject, measure, read
 from mondrian.data import Splits, WellFiles, Window
 from mondrian.data.meshes import MeshFiles, MeshSplits
 from mondrian.evaluation import Evaluation
-from mondrian.run import Run
 from mondrian.surrogate import MeshSurrogateSpec, Scale, SurrogateSpec
+from mondrian.training.run import Run
 
 WINDOW = Window(input=("u", "gamma"), target=("u",))
 

@@ -7,8 +7,8 @@ import torch
 
 from mondrian import Boxes, Grid, point_no, vit_no
 from mondrian.cli import main
-from mondrian.run import Run
 from mondrian.surrogate import MeshSurrogateSpec, Scale, Surrogate, SurrogateSpec
+from mondrian.training.run import Run
 
 
 @pytest.fixture

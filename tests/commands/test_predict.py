@@ -18,8 +18,8 @@ from mondrian.data.meshes import PerforatedPoisson
 from mondrian.data.problems import AllenCahn
 from mondrian.data.sources import WellFiles
 from mondrian.points import write_mesh
-from mondrian.run import Run
 from mondrian.surrogate import MeshSurrogateSpec, Scale, Surrogate, SurrogateSpec
+from mondrian.training.run import Run
 
 NAMES = ("u[0]", "gamma")
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from mondrian.cli import main
-from mondrian.run import Run
 from mondrian.sweep import Results, sweep
 from mondrian.sweep.plan import Plan
 from mondrian.sweep.plot import figure_of
 from mondrian.sweep.results import Trial
 from mondrian.sweep.trial import check_choice
+from mondrian.training.run import Run
 
 SMALL = ("experiment=allen_cahn/vit_sepmo", "scale=smoke", "model.n_layers=1", "max_steps=4", "validate_every=2",
          "simulations.train=8", "simulations.valid=4", "simulations.test=4", "shard_size=4")  # fmt: skip

@@ -10,13 +10,13 @@ from omegaconf import DictConfig
 
 from mondrian.cli import main
 from mondrian.commands import demo
-from mondrian.configuration import parsed, quoted
 from mondrian.data.meshes import MeshFiles, MeshSplits, PerforatedPoisson
 from mondrian.data.meshes.poisson import write_poisson
 from mondrian.models import point_no
 from mondrian.points import Boxes
-from mondrian.run import Run
+from mondrian.settings.compose import parsed, quoted
 from mondrian.training import train_model
+from mondrian.training.run import Run
 
 SMALL = ("model.hidden_channels=8", "model.n_layers=1", "max_steps=3", "simulations.train=8", "simulations.valid=4",
          "simulations.test=4", "shard_size=4")  # fmt: skip

@@ -13,7 +13,7 @@ from mondrian import Grid
 from mondrian.data.solvers import allen_cahn
 from mondrian.data.solvers.allen_cahn import DOUBLE, SINGLE, Schedule
 from mondrian.data.solvers.diffusion import AxisDiffusion, PlaneDiffusion
-from mondrian.spectra import energy_spectrum
+from mondrian.evaluation.spectra import energy_spectrum
 
 LINE, BOX, CUBE = (Grid(extent=(2.0,) * dim) for dim in (1, 2, 3))
 F64 = torch.float64

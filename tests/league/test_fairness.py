@@ -8,10 +8,10 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from mondrian.evaluation.statistics import Summary
 from mondrian.league.results import Score
 from mondrian.league.settings import read
 from mondrian.league.speeds import clock_of, in_step, step_seconds, yardsticks
-from mondrian.statistics import Summary
 from mondrian.training.settings import configure
 
 

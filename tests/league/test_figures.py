@@ -9,6 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from mondrian.evaluation.entries import Spectrum, Trajectories
+from mondrian.evaluation.statistics import Summary
 from mondrian.league.entrants import Entrant
 from mondrian.league.figures import draw_curves, draw_errors, draw_rollouts, looks
 from mondrian.league.outcome import Outcome
@@ -16,7 +17,6 @@ from mondrian.league.results import Row, Score
 from mondrian.league.settings import read
 from mondrian.league.strips import _ranked
 from mondrian.report.style import png_of
-from mondrian.statistics import Summary
 
 PROBLEMS = ["allen_cahn", "navier_stokes"]
 

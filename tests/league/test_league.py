@@ -25,7 +25,7 @@ from mondrian.league.plan import Plan
 from mondrian.league.runner import LOCK, Bar, Running, run
 from mondrian.league.settings import read
 from mondrian.league.tables import markdown
-from mondrian.run import Run
+from mondrian.training.run import Run
 
 WORDS = ["allen_cahn", "scale=smoke", "parts.main=[fno,vit_sepmo_staggered]", "rates=[2e-3]", "best=1", "jobs=2"]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import mondrian
-from mondrian.recipes import recipe_names
+from mondrian.settings.recipes import recipe_names
 
 RECIPES = [name for name in recipe_names() if name.startswith("allen_cahn/") and "updown" not in name]
 

@@ -17,9 +17,9 @@ from mondrian.data.arrays import ContiguousArray
 from mondrian.data.store import Simulations, write_shard
 from mondrian.prediction import Predictor, load_model, predict, predict_file
 from mondrian.prediction import files as prediction_files
-from mondrian.run import Run
 from mondrian.support.lock import LockedError
 from mondrian.surrogate import Surrogate
+from mondrian.training.run import Run
 from tests.prediction.cases import ARRAYS, save
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mondrian import Grid
-from mondrian.run import Run
+from mondrian.training.run import Run
 
 HISTORY = """step,seconds,train_loss,learning_rate,samples_per_second,valid_loss,valid_mae
 0,0.0,1.0,0.001,,,

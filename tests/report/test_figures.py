@@ -12,6 +12,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from mondrian.evaluation import Evaluation
+from mondrian.evaluation.statistics import Summary
 from mondrian.report.arrays import Fields
 from mondrian.report.curves import best, draw_histories, draw_history, logged
 from mondrian.report.errors import draw_errors, of_one_run
@@ -20,7 +21,6 @@ from mondrian.report.planes import CUTS, ERROR, ONE_SIGNED, SIGNED, Limits, plan
 from mondrian.report.rollouts import draw_rollouts, draw_strip, picked
 from mondrian.report.spectra import draw_spectra
 from mondrian.report.style import Picture
-from mondrian.statistics import Summary
 from tests.report.synthetic import make_run
 
 PLANES = ((8, 8), (16, 16))

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from mondrian.evaluation import Evaluation
+from mondrian.evaluation.statistics import Summary
 from mondrian.report import write_report
 from mondrian.report.arrays import Fields
 from mondrian.report.assets import SCRIPT
 from mondrian.report.summary import learnt, number, settings, summary
 from mondrian.report.tables import Column, comparison_table
-from mondrian.run import Run
-from mondrian.statistics import Summary
+from mondrian.training.run import Run
 from tests.report.synthetic import estimate, make_run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mondrian.run import Run
 from mondrian.support import plugins
+from mondrian.training.run import Run
 
 DOCUMENT = Path(__file__).parents[2] / "docs/own_models.md"
 MODULE = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)[0]

@@ -10,9 +10,9 @@ import torch
 from omegaconf import OmegaConf
 
 from mondrian import Grid
-from mondrian.run import Run
 from mondrian.training.checkpoints import saved
 from mondrian.training.guards import Diverged
+from mondrian.training.run import Run
 from mondrian.training.session import Session, configured
 from mondrian.training.settings import configure
 from mondrian.training.train import train_config

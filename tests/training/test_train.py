@@ -19,11 +19,11 @@ from mondrian.artefact import ModelSpec
 from mondrian.data import AllenCahn, Splits
 from mondrian.data.datasets import Sample, WindowDataset
 from mondrian.data.generate import generate, plan
-from mondrian.history import HistoryFile
-from mondrian.recipes import recipe_names
+from mondrian.settings.recipes import recipe_names
 from mondrian.support import files
 from mondrian.training import Diverged, Run, Stopped, train_model
 from mondrian.training.checkpoints import newest, saved
+from mondrian.training.history import HistoryFile
 from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
 from mondrian.training.recorder import Recorder

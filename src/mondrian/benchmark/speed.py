@@ -17,7 +17,7 @@ from mondrian.benchmark.measure import flops, interleaved, peak_memory
 from mondrian.benchmark.passes import finish, prediction, training_step
 from mondrian.grid import Grid
 from mondrian.prediction.files import load_model
-from mondrian.recipes import build, recipe_names
+from mondrian.settings.recipes import build, recipe_names
 from mondrian.surrogate import ScaledModel
 
 TASKS = PREDICTION, TRAINING = "prediction", "training"

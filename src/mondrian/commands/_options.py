@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mondrian.configuration import Readers, read_words
 from mondrian.grid import Grid
+from mondrian.settings.values import Readers, read_words
 
 
 class Parser(argparse.ArgumentParser):
@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
 def folders_and_settings(arguments: Sequence[str], readers: Readers) -> tuple[list[Path], dict[str, Any]]:
     """Folders, and `key=value` for the keys of `readers`, as Hydra reads them.
 
-    >>> from mondrian.configuration import word
+    >>> from mondrian.settings.values import word
     >>> folders_and_settings(["runs/ac", "split=valid"], {"split": word})
     ([PosixPath('runs/ac')], {'split': 'valid'})
     """

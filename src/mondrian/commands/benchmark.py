@@ -27,8 +27,8 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.benchmark import Candidate, Speed, measure_speeds
-from mondrian.configuration import Readers, flag, is_whole, read_words, whole, word
 from mondrian.evaluation.tables import size
+from mondrian.settings.values import Readers, flag, is_whole, read_words, whole, word
 from mondrian.support.device import chosen_device
 from mondrian.support.files import json_text
 from mondrian.support.text import aligned, memory_text

@@ -19,8 +19,8 @@ import shlex
 import time
 from pathlib import Path
 
-from mondrian.configuration import parsed, quoted
 from mondrian.evaluation import Evaluation
+from mondrian.settings.compose import parsed, quoted
 
 WORDS = ("experiment=allen_cahn/gaze", "scale=demo")
 

@@ -36,16 +36,16 @@ from pathlib import Path
 
 from mondrian import artefact
 from mondrian.commands._options import folders_and_settings
-from mondrian.configuration import Readers, flag, resolutions, whole, word
 from mondrian.data.meshes import MeshFiles, MeshSplits
 from mondrian.data.sources import WellFiles
 from mondrian.data.splits import Splits
 from mondrian.evaluation import Evaluation, evaluate
 from mondrian.evaluation.tables import size
 from mondrian.meshes.evaluation import evaluate_meshes
-from mondrian.run import Run
+from mondrian.settings.values import Readers, flag, resolutions, whole, word
 from mondrian.support.device import chosen_device
 from mondrian.surrogate import MeshSurrogate, ScaledModel, Surrogate, Window
+from mondrian.training.run import Run
 
 HORIZON, BATCH_SIZE = 20, 32  # where nothing else is said
 GRIDS = ("points", "horizon", "batch_size", "interface")  # settings that say nothing about meshes

@@ -27,11 +27,11 @@ from threading import Thread
 
 from mondrian.commands import evaluate
 from mondrian.commands._options import folders_and_settings
-from mondrian.configuration import Readers, flag, whole, word
 from mondrian.data.splits import Splits
-from mondrian.run import Run
+from mondrian.settings.values import Readers, flag, whole, word
 from mondrian.support.device import chosen_device
 from mondrian.surrogate import Surrogate
+from mondrian.training.run import Run
 
 READERS: Readers = {"split": word, "path": word, "port": partial(whole, least=0), "open": flag, "device": word}
 

@@ -50,24 +50,13 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.configuration import (
-    choices,
-    composed,
-    counts,
-    each,
-    flag,
-    resolutions,
-    scaled,
-    scales,
-    spec_of,
-    taken,
-    whole,
-)
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
 from mondrian.data.meshes.poisson import PerforatedPoisson, write_poisson
 from mondrian.data.problems import Problem
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear, Restriction
+from mondrian.settings.compose import choices, composed, scaled, scales, taken
+from mondrian.settings.values import counts, each, flag, resolutions, spec_of, whole
 from mondrian.support.process import cores, rank
 from mondrian.support.spec import Spec
 

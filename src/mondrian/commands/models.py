@@ -16,7 +16,7 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-from mondrian.recipes import recipe_names, recipes
+from mondrian.settings.recipes import recipe_names, recipes
 
 
 def run(arguments: list[str]) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mondrian.run import Run
+from mondrian.training.run import Run
 
 
 def run(arguments: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mondrian.statistics import Summary
+from mondrian.evaluation.statistics import Summary
 
 Place = tuple[str, tuple[int, ...]]  # the part of the data set, of meshes alone, and the resolution
 

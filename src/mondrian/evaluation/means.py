@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from mondrian.statistics import Summary, summary
+from mondrian.evaluation.statistics import Summary, summary
 
 
 class Means:

@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Shaped
 
 from mondrian.evaluation.entries import OneStep, Trajectories
+from mondrian.evaluation.statistics import Summary
 from mondrian.evaluation.tables import csv_text, table_text
-from mondrian.statistics import Summary
 from mondrian.support.files import write_atomically, write_json
 
 FORMAT = 1

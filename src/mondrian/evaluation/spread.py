@@ -10,8 +10,8 @@ from torch import Tensor
 
 from mondrian.evaluation.entries import Band, Spectrum
 from mondrian.evaluation.means import Means
+from mondrian.evaluation.spectra import band_errors, energy_spectrum, log_thirds
 from mondrian.grid import Grid
-from mondrian.spectra import band_errors, energy_spectrum, log_thirds
 
 
 class Spread:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from mondrian.evaluation.entries import FieldErrors, OneStep, Trajectories
-from mondrian.statistics import Summary
+from mondrian.evaluation.statistics import Summary
 from mondrian.support.text import aligned
 
 COLUMNS = ("kind", "points", "time", "metric", "mean", "low", "high", "count")

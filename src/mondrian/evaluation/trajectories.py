@@ -18,11 +18,11 @@ from mondrian.evaluation.entries import Trajectories
 from mondrian.evaluation.means import Means, mean_of_defined
 from mondrian.evaluation.one_step import Settings
 from mondrian.evaluation.spread import Spread
+from mondrian.evaluation.statistics import summary
 from mondrian.evaluation.tables import size
 from mondrian.grid import Grid
 from mondrian.metrics import correlation, correlation_time, mean_absolute_error, relative_l2_error
 from mondrian.rollout import Advance, field_and_step, predictions
-from mondrian.statistics import summary
 from mondrian.surrogate import Surrogate
 
 THRESHOLD = 0.8  # of the correlation time

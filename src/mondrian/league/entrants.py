@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mondrian.recipes import recipe_names
+from mondrian.settings.recipes import recipe_names
 
 STAGGERED = "_staggered"
 FAMILIES = {"vit": "ViT-NO", "swin": "Swin-NO", "nbr": "Neighbourhood-NO", "unet": "UNet-NO"}

@@ -17,11 +17,11 @@ from mondrian.evaluation import evaluate
 from mondrian.evaluation.pictures import of_first_sample, of_one_resolution
 from mondrian.league.outcome import Outcome
 from mondrian.league.plan import NATIVE
-from mondrian.run import Run
 from mondrian.support.device import chosen_device
 from mondrian.support.plugins import load_plugins
 from mondrian.support.process import keep_large_blocks
 from mondrian.training.guards import Diverged, Stopped
+from mondrian.training.run import Run
 from mondrian.training.train import train_config
 
 

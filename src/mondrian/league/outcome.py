@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from mondrian.league.machine import machine
-from mondrian.run import Run
 from mondrian.support.files import write_json
+from mondrian.training.run import Run
 
 FILE = "outcome.json"
 

@@ -15,11 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mondrian.configuration import quoted
 from mondrian.league.entrants import Entrant
 from mondrian.league.outcome import Outcome
 from mondrian.league.settings import SAMPLES, TIME, TUNING, League
-from mondrian.run import Run
+from mondrian.settings.compose import quoted
+from mondrian.training.run import Run
 
 TASK, NATIVE = "task.json", "evaluation_native"  # in the folder of a training
 VALIDATIONS = 16  # in each training: the points of its learning curve

@@ -14,12 +14,12 @@ import numpy as np
 
 from mondrian.evaluation import Evaluation
 from mondrian.evaluation.results import FIELDS
+from mondrian.evaluation.statistics import Summary
 from mondrian.evaluation.tables import size
 from mondrian.league.entrants import Entrant
 from mondrian.league.outcome import FILE, Outcome
 from mondrian.league.plan import NATIVE, Job, Plan
 from mondrian.report.arrays import Fields
-from mondrian.statistics import Summary
 
 
 @dataclass(frozen=True)

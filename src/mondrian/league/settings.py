@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.configuration import composed, counts, flag, number, quoted, scaled, taken, whole, words_of
 from mondrian.league.entrants import Entrant
+from mondrian.settings.compose import composed, quoted, scaled, taken
+from mondrian.settings.values import counts, flag, number, whole, words_of
 from mondrian.support.process import cores
 
 TITLES = {"allen_cahn": "Allen-Cahn", "navier_stokes": "Navier-Stokes"}

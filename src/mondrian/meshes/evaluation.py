@@ -18,7 +18,7 @@ from mondrian.evaluation.batches import at_rest
 from mondrian.evaluation.entries import FieldErrors, OneStep
 from mondrian.evaluation.one_step import METRICS, OF_FIELDS
 from mondrian.evaluation.results import Evaluation
-from mondrian.statistics import summary
+from mondrian.evaluation.statistics import summary
 from mondrian.surrogate import MeshSurrogate
 
 PICTURES = 3  # meshes of each part that are kept for pictures

@@ -10,12 +10,12 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
-from mondrian.configuration import counts, number, spec_of, whole, words_of
 from mondrian.data.meshes.files import Meshes, MeshFiles, MeshSplits
 from mondrian.data.meshes.poisson import PerforatedPoisson, mesh_files, write_poisson
 from mondrian.grid import Grid
 from mondrian.models.points import PointSpec
-from mondrian.recipes import spec_from
+from mondrian.settings.recipes import spec_from
+from mondrian.settings.values import counts, number, spec_of, whole, words_of
 from mondrian.support.process import is_first
 from mondrian.support.spec import Spec
 from mondrian.surrogate import MeshSurrogateSpec, Scale

@@ -10,19 +10,19 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from mondrian.configuration import spec_of, whole
 from mondrian.data.meshes.files import Meshes, MeshSample, MeshSplits
 from mondrian.losses import Loss, MeanSquare
 from mondrian.meshes.settings import fitted_spec, open_meshes
 from mondrian.models.points import PointSpec
 from mondrian.points.partition import PartitionSpec
 from mondrian.points.placement import Placement
-from mondrian.run import Run
+from mondrian.settings.values import spec_of, whole
 from mondrian.surrogate import MeshSurrogate, MeshSurrogateSpec
 from mondrian.training.data import ResumableData
 from mondrian.training.module import SurrogateTraining
 from mondrian.training.optimiser import AdamW
 from mondrian.training.order import Batches, Order, ResumableLoader
+from mondrian.training.run import Run
 from mondrian.training.session import Session
 from mondrian.training.settings import check_scaling
 

@@ -14,8 +14,8 @@ from mondrian.report.chapters import of_run
 from mondrian.report.comparison import of_runs
 from mondrian.report.page import Chapter, page
 from mondrian.report.summary import labels, settings, slug, summary
-from mondrian.run import Run
 from mondrian.support.files import write_atomically
+from mondrian.training.run import Run
 
 __all__ = ["write_report"]
 

@@ -20,7 +20,7 @@ from mondrian.report.spectra import draw_spectra
 from mondrian.report.style import Picture
 from mondrian.report.summary import tested
 from mondrian.report.tables import Column, comparison_table, diverged, errors_table, fields_table
-from mondrian.run import Run
+from mondrian.training.run import Run
 
 AGAINST_TIME = (
     "error against time with bootstrap intervals; dotted where the correlation is lost. "

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from mondrian.evaluation import Evaluation, Trajectories
+from mondrian.evaluation.statistics import Summary
 from mondrian.report.chapters import AGAINST_TIME, Section
 from mondrian.report.curves import best, draw_histories
 from mondrian.report.errors import Errors, draw_errors, of_one_run
@@ -15,8 +16,7 @@ from mondrian.report.rollouts import draw_rollouts
 from mondrian.report.style import Picture, colours
 from mondrian.report.summary import learnt, parameters, part_of, tested
 from mondrian.report.tables import Column, comparison_columns, comparison_table, diverged
-from mondrian.run import Run
-from mondrian.statistics import Summary
+from mondrian.training.run import Run
 
 Member = tuple[str, Run, Evaluation | None]  # a run under the name that it has in the page
 

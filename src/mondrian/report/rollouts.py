@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mondrian.evaluation import Trajectories
+from mondrian.evaluation.statistics import Summary
 from mondrian.grid import Grid
 from mondrian.report.arrays import Frames
 from mondrian.report.planes import SIGNED, Limits, bar, draw_cuts, plane, show
 from mondrian.report.style import colours, grid_lines, largest, new_figure, plain, styled
-from mondrian.statistics import Summary
 
 LOST = 2.0  # a relative error beyond which no more is to be seen, unless all are larger
 ROWS = ("truth", "prediction", "absolute error")

@@ -13,7 +13,7 @@ import numpy as np
 
 from mondrian.evaluation import Evaluation
 from mondrian.report.curves import best, logged
-from mondrian.run import Run
+from mondrian.training.run import Run
 
 
 def summary(run: Run, evaluation: Evaluation | None) -> dict[str, str]:

@@ -9,11 +9,11 @@ from html import escape
 from typing import Literal
 
 from mondrian.evaluation import Evaluation, FieldErrors, OneStep, Trajectories
+from mondrian.evaluation.statistics import Summary
 from mondrian.evaluation.tables import TITLES
 from mondrian.report.errors import REFERENCES, Errors, metric_names
 from mondrian.report.places import in_order, name_of
 from mondrian.report.summary import number
-from mondrian.statistics import Summary
 
 _SHORT = {"mae": "MAE", "mse": "MSE", "relative_l2": "relative L2", "maximum": "maximum", "interface": "interface"}
 

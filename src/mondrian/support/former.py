@@ -15,7 +15,9 @@ from types import ModuleType
 from typing import Any
 
 MODULES: dict[str, tuple[str, ...]] = {  # what a former module held is looked up in these, in order
+    "mondrian.configuration": ("mondrian.settings.compose", "mondrian.settings.values"),
     "mondrian.extras": ("mondrian.support.libraries",),
+    "mondrian.history": ("mondrian.training.history",),
     "mondrian.meshes.files": ("mondrian.data.meshes.files", "mondrian.points.mesh"),
     "mondrian.meshes.poisson": ("mondrian.data.meshes.poisson",),
     "mondrian.meshes.surrogate": ("mondrian.surrogate.meshes",),
@@ -25,6 +27,10 @@ MODULES: dict[str, tuple[str, ...]] = {  # what a former module held is looked u
     "mondrian.points.model": ("mondrian.models.points", "mondrian.models.points.network"),
     "mondrian.points.position": ("mondrian.attention.coordinates",),
     "mondrian.points.resampler": ("mondrian.resampling.learned",),
+    "mondrian.recipes": ("mondrian.settings.recipes",),
+    "mondrian.run": ("mondrian.training.run",),
+    "mondrian.spectra": ("mondrian.evaluation.spectra",),
+    "mondrian.statistics": ("mondrian.evaluation.statistics",),
 }
 
 NAMES: dict[str, dict[str, str]] = {  # names that left modules which are still there

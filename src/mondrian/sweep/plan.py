@@ -9,10 +9,10 @@ from pathlib import Path
 
 from hydra.core.override_parser.types import IntervalSweep, Override
 
-from mondrian.configuration import check_setting, override_of, quoted
-from mondrian.run import Run
+from mondrian.settings.compose import check_setting, override_of, quoted
 from mondrian.support.files import write_json
 from mondrian.training.record import joined
+from mondrian.training.run import Run
 from mondrian.training.settings import CHOICES, configure, default_folder
 
 FILE = "sweep.json"

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mondrian.run import Run
 from mondrian.support.files import write_atomically
 from mondrian.support.text import aligned
 from mondrian.sweep.plan import Plan, settings_of
+from mondrian.training.run import Run
 
 
 @dataclass(frozen=True)

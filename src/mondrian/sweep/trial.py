@@ -13,10 +13,10 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from mondrian.configuration import quoted
-from mondrian.run import Run
+from mondrian.settings.compose import quoted
 from mondrian.sweep.plan import Plan, settings_of
 from mondrian.training.guards import Diverged, Stopped
+from mondrian.training.run import Run
 from mondrian.training.train import train_config
 
 

@@ -2,26 +2,10 @@
 
 run = train("allen_cahn/vit_sepmo", "scale=smoke", "run=runs/first")
 surrogate = run.surrogate()          # physical units in and out, any resolution
+
+Names are loaded when they are first used: who reads a run needs no Lightning.
 """
 
-from mondrian.run import Run
-from mondrian.training.data import OperatorData
-from mondrian.training.guards import Diverged, Stopped
-from mondrian.training.module import OperatorTraining
-from mondrian.training.normalisation import fit_scales
-from mondrian.training.optimiser import AdamW
-from mondrian.training.train import train, train_model
-from mondrian.training.unroll import Unroll
+import lazy_loader
 
-__all__ = [
-    "AdamW",
-    "Diverged",
-    "OperatorData",
-    "OperatorTraining",
-    "Run",
-    "Stopped",
-    "Unroll",
-    "fit_scales",
-    "train",
-    "train_model",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

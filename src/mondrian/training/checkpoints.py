@@ -19,9 +19,9 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.plugins import TorchCheckpointIO
 from torch import Tensor
 
-from mondrian.run import Run
 from mondrian.support.files import write_atomically
 from mondrian.surrogate import ScaledModel
+from mondrian.training.run import Run
 
 _NAME = re.compile(r"step_(\d+)_([0-9a-f]{16})\.ckpt")
 KEEP = 2

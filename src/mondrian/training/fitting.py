@@ -9,10 +9,10 @@ from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
-from mondrian.configuration import is_whole, words_of
 from mondrian.grid import Grid
 from mondrian.models import FieldSpec
-from mondrian.recipes import spec_from
+from mondrian.settings.recipes import spec_from
+from mondrian.settings.values import is_whole, words_of
 from mondrian.support.text import one_line
 from mondrian.surrogate import SurrogateSpec
 from mondrian.training.data import OperatorData

@@ -12,10 +12,10 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian import __version__
-from mondrian.run import Run
 from mondrian.support.process import cores
 from mondrian.support.spec import Spec
 from mondrian.surrogate import ScaledModel
+from mondrian.training.run import Run
 
 # What a run that goes on may have other than it began with.
 FREE = (

@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks import Callback
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from mondrian.history import HistoryFile
+from mondrian.training.history import HistoryFile
 
 
 class Recorder(Callback):

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 from lightning.pytorch import LightningModule, Trainer
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.configuration import flag, number
 from mondrian.parallel.peers import check_restarts, naming_lost_peers
-from mondrian.run import Run
+from mondrian.settings.values import flag, number
 from mondrian.support.process import is_first
 from mondrian.support.spec import Spec
 from mondrian.surrogate import ScaledModel, ScaledSpec
@@ -29,6 +28,7 @@ from mondrian.training.record import (
     refuse_other_samples,
     renewed,
 )
+from mondrian.training.run import Run
 from mondrian.training.settings import configure
 from mondrian.training.trainer import quiet, trainer_of
 

@@ -10,28 +10,13 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.configuration import (
-    choices,
-    composed,
-    counts,
-    each,
-    nearest,
-    number,
-    numbers,
-    resolution,
-    resolutions,
-    scaled,
-    scales,
-    spec_of,
-    taken,
-    whole,
-    words_of,
-)
 from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import FILE, Manifest
 from mondrian.data.sources import Files, WellFiles
 from mondrian.data.splits import Splits
-from mondrian.recipes import recipe_names
+from mondrian.settings.compose import choices, composed, nearest, scaled, scales, taken
+from mondrian.settings.recipes import recipe_names
+from mondrian.settings.values import counts, each, number, numbers, resolution, resolutions, spec_of, whole, words_of
 from mondrian.support.process import is_first
 from mondrian.surrogate import Window
 from mondrian.training.normalisation import check_log, check_method

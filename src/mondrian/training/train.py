@@ -10,20 +10,21 @@ from lightning.pytorch.plugins import DoublePrecision
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.artefact import ModelSpec
-from mondrian.configuration import flag, number, quoted, spec_of, whole, words_of
 from mondrian.data.meshes.files import MeshSplits
 from mondrian.data.splits import Splits
 from mondrian.losses import Loss
 from mondrian.models.points import PointSpec
 from mondrian.parallel.mesh import check_shares
 from mondrian.parallel.model import check_spread
-from mondrian.run import Run
+from mondrian.settings.compose import quoted
+from mondrian.settings.values import flag, number, spec_of, whole, words_of
 from mondrian.surrogate import SurrogateSpec
 from mondrian.training.data import OperatorData
 from mondrian.training.fitting import check_channels, model_spec, surrogate_spec
 from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
 from mondrian.training.order import Batches
+from mondrian.training.run import Run
 from mondrian.training.session import Session, configured
 from mondrian.training.settings import check_scaling, splits_of, window_of
 from mondrian.training.symmetries import Parity, check_names, check_parity

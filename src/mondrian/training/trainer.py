@@ -16,15 +16,15 @@ from lightning.pytorch.plugins import DoublePrecision, HalfPrecision
 from lightning.pytorch.strategies import ModelParallelStrategy
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.configuration import spec_of, whole
-from mondrian.history import HistoryFile
-from mondrian.run import Run
+from mondrian.settings.values import spec_of, whole
 from mondrian.support.libraries import library
 from mondrian.support.processor import ensure_half_precision
 from mondrian.training.checkpoints import AtomicCheckpoints, Checkpoints
 from mondrian.training.guards import FiniteLoss, GracefulStop
+from mondrian.training.history import HistoryFile
 from mondrian.training.optimiser import AdamW
 from mondrian.training.recorder import Recorder
+from mondrian.training.run import Run
 from mondrian.training.strategy import placed
 
 

@@ -9,8 +9,8 @@ import scipy.fft
 import torch
 
 from mondrian import Grid
+from mondrian.evaluation.spectra import band_energies, band_errors, cosine_coefficients, energy_spectrum, log_thirds
 from mondrian.metrics import mean_square_error, relative_l2_error
-from mondrian.spectra import band_energies, band_errors, cosine_coefficients, energy_spectrum, log_thirds
 from tests.unchecked import unchecked
 
 F64 = torch.float64

@@ -7,8 +7,8 @@ import pytest
 import scipy.stats
 import torch
 
-from mondrian import statistics
-from mondrian.statistics import Summary, bootstrap_interval, summary
+from mondrian.evaluation import statistics
+from mondrian.evaluation.statistics import Summary, bootstrap_interval, summary
 from tests.unchecked import unchecked
 
 

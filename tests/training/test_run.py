@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mondrian import Grid
-from mondrian.run import Run
+from mondrian.training.run import Run
 
 PARTS: dict[str, Callable[[Run], Any]] = {
     "name": lambda run: run.name,

@@ -22,10 +22,10 @@ import numpy as np
 from mondrian.artefact import from_pretrained
 from mondrian.data.meshes.files import MeshSplits
 from mondrian.data.splits import Splits
-from mondrian.history import HistoryFile
 from mondrian.support.files import write_json
 from mondrian.support.spec import Spec
 from mondrian.surrogate import ScaledModel, Surrogate
+from mondrian.training.history import HistoryFile
 
 
 @dataclass(frozen=True)

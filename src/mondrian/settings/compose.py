@@ -1,17 +1,12 @@
-"""Settings as words such as `max_steps=1000`: composed to a configuration, and read from it.
-
-Who reads a setting says of what kind it must be. What does not fit is a `ValueError` that names it.
-"""
+"""From overrides such as `max_steps=1000` to a configuration: the only place where Hydra composes files of `conf`."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
 
 from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -19,14 +14,7 @@ from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.support.spec import Spec
 from mondrian.support.text import one_line, shell_word
-
-Setting = TypeVar("Setting")
-Readers = Mapping[str, Callable[[DictConfig, str], Any]]
-
-
-# From words to a configuration
 
 
 def composed(name: str, words: Sequence[str]) -> DictConfig:
@@ -139,109 +127,4 @@ def _keys(config: DictConfig, prefix: str = "") -> list[str]:
         found.append(f"{prefix}{key}")
         if not OmegaConf.is_missing(config, key) and OmegaConf.is_dict(config[key]):
             found += _keys(config[key], f"{prefix}{key}.")
-    return found
-
-
-# From a configuration to values
-
-
-def read_words(words: Sequence[str], readers: Readers) -> dict[str, Any]:
-    """Words `key=value` alone, each read as the kind that its key has.
-
-    >>> read_words(["points=[[32,32]]", "split=valid"], {"points": resolutions, "split": word, "horizon": whole})
-    {'points': ((32, 32),), 'split': 'valid'}
-    """
-    config = parsed(words)
-    return {key: readers[key](config, key) for key in map(str, config)}
-
-
-def whole(config: DictConfig, key: str, *, least: int = 1) -> int:
-    """A whole number."""
-    value = OmegaConf.select(config, key)
-    if not is_whole(value, least=least):
-        raise ValueError(f"{key}={value} must be a whole number from {least} on")
-    return value
-
-
-def is_whole(value: Any, *, least: int = 1) -> bool:
-    """Whether this is a whole number, which a yes or no is not."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def number(config: DictConfig, key: str) -> float:
-    """A number."""
-    value = OmegaConf.select(config, key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{key}={value} must be a number")
-    return float(value)
-
-
-def flag(config: DictConfig, key: str) -> bool:
-    """A yes or no."""
-    value = OmegaConf.select(config, key)
-    if not isinstance(value, bool):
-        raise ValueError(f"{key}={value} must be true or false")
-    return value
-
-
-def word(config: DictConfig, key: str) -> str:
-    """A word that is not empty."""
-    value = OmegaConf.select(config, key)
-    if value is None or value == "":
-        raise ValueError(f"{key} is empty; needed a word, for example {key}=...")
-    return str(value)
-
-
-def words_of(config: DictConfig, key: str) -> tuple[str, ...]:
-    """A list of words."""
-    value = OmegaConf.select(config, key)
-    if not OmegaConf.is_list(value) or not all(isinstance(word, str) for word in value):
-        raise ValueError(f"{key}={value} must be a list of words, for example {key}=[u]")
-    return tuple(value)
-
-
-def numbers(config: DictConfig, key: str) -> tuple[float, ...]:
-    """A list of numbers."""
-    value = OmegaConf.select(config, key)
-    real = OmegaConf.is_list(value) and not any(isinstance(part, bool) for part in value)
-    if not real or not all(isinstance(part, int | float) for part in value):
-        raise ValueError(f"{key}={value} must be a list of numbers, for example {key}=[0.7,0.2,0.1]")
-    return tuple(map(float, value))
-
-
-def resolution(config: DictConfig, key: str) -> tuple[int, ...]:
-    """The points along all axes."""
-    value = OmegaConf.select(config, key)
-    if not OmegaConf.is_list(value) or not value or not all(is_whole(size) for size in value):
-        raise ValueError(f"{key}={value} must list the points of each axis, for example {key}=[32,32]")
-    return tuple(value)
-
-
-def resolutions(config: DictConfig, key: str) -> tuple[tuple[int, ...], ...]:
-    """A list of resolutions, each the points along all axes."""
-    value = OmegaConf.select(config, key)
-    lists = OmegaConf.is_list(value) and value and all(OmegaConf.is_list(sizes) and sizes for sizes in value)
-    if not lists or not all(is_whole(size) for sizes in value for size in sizes):
-        raise ValueError(f"{key}={value} must list resolutions, for example {key}=[[32,32],[64,64]]")
-    return tuple(map(tuple, value))
-
-
-def counts(config: DictConfig, key: str) -> dict[str, int]:
-    """A number from 0 on for each split."""
-    return each(config, key, partial(whole, least=0))
-
-
-def each(config: DictConfig, key: str, read: Callable[[DictConfig, str], Setting]) -> dict[str, Setting]:
-    """A setting for each split."""
-    value = OmegaConf.select(config, key)
-    if not OmegaConf.is_dict(value):
-        raise ValueError(f"{key}={value} must give a value for each split, for example {key}.train=...")
-    return {str(split): read(config, f"{key}.{split}") for split in value}
-
-
-def spec_of(config: DictConfig, key: str, kind: type[Spec]) -> Any:
-    """The spec that a part of the configuration describes."""
-    found = Spec.from_json(OmegaConf.to_container(config[key], resolve=True))
-    if not isinstance(found, kind):
-        raise ValueError(f"{key}={found} is no {kind.__name__}")
     return found

@@ -10,33 +10,26 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mondrian import configuration
-from mondrian.configuration import (
-    check_setting,
-    choices,
-    composed,
+import mondrian
+from mondrian.losses import Loss
+from mondrian.operators import OperatorSpec
+from mondrian.settings.compose import check_setting, choices, composed, parsed, quoted, scaled, scales, taken
+from mondrian.settings.values import (
     counts,
     each,
     flag,
     number,
     numbers,
-    parsed,
-    quoted,
     resolution,
     resolutions,
-    scaled,
-    scales,
     spec_of,
-    taken,
     whole,
     word,
     words_of,
 )
-from mondrian.losses import Loss
-from mondrian.operators import OperatorSpec
 from mondrian.training.optimiser import AdamW
 
-CONF = Path(configuration.__file__).parent / "conf"
+CONF = Path(mondrian.__file__).parent / "conf"
 
 
 def test_words_change_what_the_file_says() -> None:

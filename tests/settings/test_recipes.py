@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 import mondrian
 from mondrian import LowRank, PointAttention, TransformerOperator, WindowedAttention
-from mondrian.recipes import recipe, recipe_names, recipes
+from mondrian.settings.recipes import recipe, recipe_names, recipes
 
 PRINTED = {
     "allen_cahn/vit_integral": 6_947_201,
