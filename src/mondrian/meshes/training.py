@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from lightning.pytorch import Callback
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -149,6 +150,7 @@ def train_meshes(
     model: PointSpec | None = None,
     splits: MeshSplits | None = None,
     progress: bool,
+    callbacks: Sequence[Callback] = (),
 ) -> Run:
     """Train what a configuration with `data.meshes` describes, or a model and meshes of one's own."""
     for key, only in FIXED.items():
@@ -160,7 +162,7 @@ def train_meshes(
         raise ValueError(f"loss={loss} needs fields on a grid; on meshes needed loss=mse or loss=relative_l2")
     check_scaling(config)
     seed, batch_size = whole(config, "seed", least=0), whole(config, "batch_size")
-    session = Session.open(config, words, progress=progress)
+    session = Session.open(config, words, progress=progress, callbacks=callbacks)
     Batches(batch_size, 1, accumulate=session.trainer.accumulate_grad_batches, ranks=session.trainer.world_size)
     splits = splits or open_meshes(config, progress=progress)
     session.check_data(splits)

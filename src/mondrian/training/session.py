@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.parallel.peers import check_restarts, naming_lost_peers
@@ -47,7 +47,9 @@ class Session:
     trainer: Trainer
 
     @classmethod
-    def open(cls, config: DictConfig, words: Sequence[str], *, progress: bool) -> Session:
+    def open(
+        cls, config: DictConfig, words: Sequence[str], *, progress: bool, callbacks: Sequence[Callback] = ()
+    ) -> Session:
         """Check what can be checked before anything is simulated or read."""
         check_restarts(os.environ)
         run = Run(Path(str(config.run)))
@@ -56,7 +58,7 @@ class Session:
             refuse_changes(run, config)
         identity = run.fact("id") if goes_on else uuid.uuid4().hex[:12]
         with quiet():
-            trainer = trainer_of(config, run, identity=identity, progress=progress)
+            trainer = trainer_of(config, run, identity=identity, progress=progress, callbacks=callbacks)
         return cls(config, words, run, goes_on, identity, trainer)
 
     def check_data(self, data: Spec) -> None:

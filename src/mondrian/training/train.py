@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
+from lightning.pytorch import Callback
 from lightning.pytorch.plugins import DoublePrecision
 from omegaconf import DictConfig, OmegaConf
 
@@ -68,14 +70,18 @@ def _train_on_meshes(model: ModelSpec, splits: MeshSplits, words: Sequence[str],
     return train_meshes(config, words, model=model, splits=pinned, progress=progress)
 
 
-def train_config(words: Sequence[str], *, progress: bool = False) -> Run:
-    """Train what some overrides describe. With `resume=true` those that the run began with need not be said again."""
+def train_config(words: Sequence[str], *, progress: bool = False, callbacks: Sequence[Callback] = ()) -> Run:
+    """Train what some overrides describe. With `resume=true` those that the run began with need not be said again.
+
+    `callbacks` of the caller run after our own: after a validation its loss is logged and the best model kept.
+    """
     config = configured(words)
     if config.data.get("meshes"):
         from mondrian.meshes.training import train_meshes  # which needs what is here
 
-        return train_meshes(config, words, progress=progress)
-    return _train(config, words, lambda config: splits_of(config, progress=progress), model_spec, progress=progress)
+        return train_meshes(config, words, progress=progress, callbacks=callbacks)
+    open_splits = partial(splits_of, progress=progress)
+    return _train(config, words, open_splits, model_spec, progress=progress, callbacks=callbacks)
 
 
 def make_data(config: DictConfig, *, progress: bool) -> None:
@@ -96,6 +102,7 @@ def _train(
     make_model: Callable[[DictConfig, OperatorData], ModelSpec],
     *,
     progress: bool,
+    callbacks: Sequence[Callback] = (),
 ) -> Run:
     loss, optimiser = spec_of(config, "loss", Loss), spec_of(config, "optimizer", AdamW)
     seed = whole(config, "seed", least=0)
@@ -107,7 +114,7 @@ def _train(
     )
     if unroll.noise and config.normalise == "none":
         raise ValueError(f"noise={unroll.noise} is in units of the fields' deviations; normalise=none knows none")
-    session = Session.open(config, words, progress=progress)
+    session = Session.open(config, words, progress=progress, callbacks=callbacks)
     trainer = session.trainer
     augment, symmetries = words_of(config, "augment"), words_of(config, "data.symmetries")
     check_names(augment, allowed=symmetries)

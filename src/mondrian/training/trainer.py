@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.plugins import DoublePrecision, HalfPrecision
 from lightning.pytorch.strategies import ModelParallelStrategy
@@ -35,7 +35,9 @@ class HalfModel(HalfPrecision):
         return data
 
 
-def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -> Trainer:
+def trainer_of(
+    config: DictConfig, run: Run, *, identity: str, progress: bool, callbacks: Sequence[Callback] = ()
+) -> Trainer:
     """The trainer of a run: its loggers, checkpoints and guards."""
     settings: dict[str, Any] = OmegaConf.to_container(config.trainer, resolve=True)  # type: ignore[assignment]
     if settings.pop("compile") is True and settings["strategy"] == "fsdp":
@@ -74,6 +76,7 @@ def trainer_of(config: DictConfig, run: Run, *, identity: str, progress: bool) -
             Recorder(HistoryFile(run.history_file), batch_size=batch_size, every=log_every, progress=progress),
             checkpoints,
             GracefulStop(checkpoints, every=log_every),
+            *callbacks,
         ],
         "plugins": plugins,
         "num_sanity_val_steps": 0,
