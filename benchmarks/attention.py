@@ -21,7 +21,7 @@ from mondrian.attention.patterns import Bias
 from mondrian.attention.tiles import best_tile, tiles, windows
 from mondrian.benchmark.measure import interleaved
 from mondrian.decomposition import Lattice
-from mondrian.lattice import Strip
+from mondrian.lattice import QueryKeyRows
 from mondrian.support.text import markdown_table
 
 TURNS = 5
@@ -36,7 +36,7 @@ class NoAttention(AttentionSpec):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        lattice: Lattice | Strip,
+        lattice: Lattice | QueryKeyRows,
         bias: Bias | None = None,
         *,
         scale: float = 1.0,

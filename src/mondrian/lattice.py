@@ -1,4 +1,4 @@
-"""Some rows of a lattice, along its first axis: what one process, or one pass over a large field, holds of it."""
+"""Rows of a lattice along its first axis: the part that one rank holds, or that one step of streaming computes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mondrian.decomposition import Lattice
 
 @dataclass(frozen=True)
 class Rows:
-    """The cells of the rows `start ... stop - 1` of a lattice, in their order. On a ring they may run past either end.
+    """The cells of the rows `start ... stop - 1` of a lattice, in order. On a ring the rows may run past either end.
 
     >>> rows = Rows(Lattice((4, 2), (True, False)), -1, 1)
     >>> rows.cells().tolist()
@@ -29,13 +29,17 @@ class Rows:
     def __post_init__(self) -> None:
         count = self.lattice.counts[0]
         if not 0 < self.stop - self.start <= count:
-            raise ValueError(f"rows {self.start} to {self.stop} must be at least 1 and at most the {count} there are")
+            raise ValueError(
+                f"rows {self.start} to {self.stop} are {self.stop - self.start}; needed at least 1 and at most {count}"
+            )
         if not self.lattice.periodic[0] and not 0 <= self.start < self.stop <= count:
-            raise ValueError(f"rows {self.start} to {self.stop} reach over an end of the {count} rows; needed a ring")
+            raise ValueError(
+                f"rows {self.start} to {self.stop} reach past an end of the {count} rows; needed a periodic first axis"
+            )
 
     @staticmethod
     def within(lattice: Lattice, start: int, stop: int) -> Rows:
-        """As many of these rows as there are: up to the walls, or once round the ring."""
+        """The rows `start ... stop - 1`, clipped to the walls, or to once round the ring."""
         count = lattice.counts[0]
         if lattice.periodic[0]:
             return Rows(lattice, start, min(stop, start + count))
@@ -57,7 +61,7 @@ class Rows:
         return self.stop - self.start
 
     @property
-    def all_there_are(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether these are all rows of the lattice."""
         return self.number == self.counts[0]
 
@@ -71,16 +75,16 @@ class Rows:
         """Number of cells of one row."""
         return math.prod(self.counts[1:])
 
-    def place_of(self, row: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
-        """How many rows after the first one a row of the lattice comes; negative or too large where it is not held."""
+    def local(self, row: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
+        """The number of a row of the lattice among these rows; negative or too large where it is not one of them."""
         after = row - self.start
         return after % self.counts[0] if self.periodic[0] else after
 
     def positions(self, device: torch.device | None = None) -> Int[Tensor, "cell axis"]:
-        """The place of each cell in the whole lattice."""
-        place = Lattice((self.number, *self.counts[1:]), self.periodic).positions(device)
-        place[:, 0] = (place[:, 0] + self.start) % self.counts[0]
-        return place
+        """The position of each cell in the whole lattice."""
+        position = Lattice((self.number, *self.counts[1:]), self.periodic).positions(device)
+        position[:, 0] = (position[:, 0] + self.start) % self.counts[0]
+        return position
 
     def cells(self, device: torch.device | None = None) -> Int[Tensor, " cell"]:
         """The number of each cell in the whole lattice."""
@@ -89,19 +93,19 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Strip:
-    """Rows that look, and the rows that are there to be looked at."""
+class QueryKeyRows:
+    """The rows of the queries of an attention layer, and the rows of its keys."""
 
     queries: Rows
     keys: Rows
 
     @staticmethod
-    def of(lattice: Lattice | Strip) -> Strip:
-        """A lattice is the strip of all its rows."""
-        if isinstance(lattice, Strip):
+    def of(lattice: Lattice | QueryKeyRows) -> QueryKeyRows:
+        """All rows of a lattice, as queries and as keys."""
+        if isinstance(lattice, QueryKeyRows):
             return lattice
         rows = Rows(lattice, 0, lattice.counts[0])
-        return Strip(rows, rows)
+        return QueryKeyRows(rows, rows)
 
     @property
     def lattice(self) -> Lattice:
@@ -109,33 +113,33 @@ class Strip:
         return self.queries.lattice
 
     def offsets(self, device: torch.device | None = None) -> Int[Tensor, "query key axis"]:
-        """The way from each cell that looks to each cell that is looked at."""
+        """The offset from each query cell to each key cell, the shorter one on a periodic axis."""
         return self.lattice.between(self.queries.positions(device), self.keys.positions(device))
 
 
 @runtime_checkable
 class Pattern(Protocol):
-    """Who attends to whom, as far as rows are concerned."""
+    """An attention pattern, as far as rows are concerned."""
 
     def seen_by(self, rows: Rows) -> Rows:
-        """All rows that hold something that a cell of `rows` attends to."""
+        """All rows with a cell that some cell of `rows` attends to."""
         ...
 
 
 @dataclass(frozen=True)
 class Slab(Rows):
-    """Rows that are worked on by themselves, as if there were nothing beside them."""
+    """Rows that attend to themselves alone, as if the lattice ended there."""
 
     @property
     def rows(self) -> Rows:
-        """The rows alone."""
+        """The same rows without what a subclass adds."""
         return Rows(self.lattice, self.start, self.stop)
 
-    def look(
+    def gather(
         self, pattern: Pattern, *functions: Float[Tensor, "batch cell channel point"]
-    ) -> tuple[Strip, tuple[Float[Tensor, "batch key channel point"], ...]]:
-        """What the rows see of `functions`, given on the rows, and where that lies."""
-        return Strip(self.rows, self.rows), functions
+    ) -> tuple[QueryKeyRows, tuple[Float[Tensor, "batch key channel point"], ...]]:
+        """The key rows that `pattern` sees from these rows, and `functions`, given on these rows, on the key rows."""
+        return QueryKeyRows(self.rows, self.rows), functions
 
 
 @runtime_checkable
@@ -152,7 +156,7 @@ class MovedSubdomains(Protocol):
 
 @runtime_checkable
 class Subdomains(Protocol):
-    """What a model needs to know of a decomposition, be it of a whole box or of a slab of one."""
+    """The part of a decomposition that a model needs, of a whole box or of a slab of one."""
 
     @property
     def lattice(self) -> Lattice | Slab: ...

@@ -88,7 +88,7 @@ def test_what_sees_everything_cannot_be_streamed():
         next(stream(model, Field(torch.randn(1, 2, 16, 4)).read, grid, rows=1))
     with pytest.raises(ValueError, match="rows=0 of subdomains at a time are too few"):
         next(stream(small("nbr"), Field(torch.randn(1, 2, 16, 12)).read, grid.with_points((16, 12)), rows=0))
-    assert NeighborhoodAttention(zero_far=True).seen_by(Rows(model.spec.decompose(grid).lattice, 3, 4)).all_there_are
+    assert NeighborhoodAttention(zero_far=True).seen_by(Rows(model.spec.decompose(grid).lattice, 3, 4)).is_whole
 
 
 def test_cuts_that_do_not_divide_the_points_are_refused():

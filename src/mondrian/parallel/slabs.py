@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.decomposition import Decomposition, Lattice, back_axis, cut, join, move_axis
-from mondrian.lattice import Pattern, Rows, Slab, Strip
+from mondrian.lattice import Pattern, QueryKeyRows, Rows, Slab
 from mondrian.parallel.exchange import Processes, fetch
 from mondrian.parallel.partition import Partition
 
@@ -26,14 +26,14 @@ class SharedSlab(Slab):
     def of(lattice: Lattice, partition: Partition, processes: Processes) -> SharedSlab:
         return SharedSlab(lattice, *partition.owned(processes.rank), partition, processes)
 
-    def look(
+    def gather(
         self, pattern: Pattern, *functions: Float[Tensor, "batch cell channel point"]
-    ) -> tuple[Strip, tuple[Float[Tensor, "batch key channel point"], ...]]:
+    ) -> tuple[QueryKeyRows, tuple[Float[Tensor, "batch key channel point"], ...]]:
         """Asks the other processes for the rows that these see."""
         keys = seen_rows(pattern, self.lattice, self.partition)  # type: ignore[arg-type]  # patterns are frozen
         wanted = tuple((rows.start, rows.stop) for rows in keys)
         found = fetch(functions, self.processes, self.partition, wanted, dim=1, width=self.cells_a_row)
-        return Strip(self.rows, keys[self.processes.rank]), found
+        return QueryKeyRows(self.rows, keys[self.processes.rank]), found
 
 
 @lru_cache(maxsize=256)

@@ -125,14 +125,14 @@ def stream(
     count, points = whole.subdomains[0], whole.cell_points[0]
     if rows < 1:
         raise ValueError(f"rows={rows} of subdomains at a time are too few; needed at least 1")
-    if spec.attention.seen_by(Rows(whole.lattice, 0, 1)).all_there_are and count > 1:
+    if spec.attention.seen_by(Rows(whole.lattice, 0, 1)).is_whole and count > 1:
         kind = type(spec.attention).__name__
         raise ValueError(f"each subdomain sees all {count} rows by {kind}; to stream needed windows or neighbourhoods")
     everything: Tensor | None = None
     for start in range(0, count, rows):
         wanted = Rows(whole.lattice, start, min(start + rows, count))
         held = needed_rows(spec, whole, wanted)
-        if held.all_there_are and everything is None:
+        if held.is_whole and everything is None:
             everything = operator(read(0, count * points), grid)
         if everything is not None:  # computed once, it serves all slabs that follow
             y, skipped = everything, start * points
