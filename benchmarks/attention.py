@@ -21,7 +21,7 @@ from mondrian.attention.patterns import Bias
 from mondrian.attention.tiles import best_tile, tiles, windows
 from mondrian.benchmark.measure import interleaved
 from mondrian.decomposition import Lattice
-from mondrian.lattice import QueryKeyRows
+from mondrian.lattice import LatticeRows
 from mondrian.support.text import markdown_table
 
 TURNS = 5
@@ -36,7 +36,7 @@ class NoAttention(AttentionSpec):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        lattice: Lattice | QueryKeyRows,
+        lattice: Lattice | LatticeRows,
         bias: Bias | None = None,
         *,
         scale: float = 1.0,

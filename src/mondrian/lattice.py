@@ -75,7 +75,7 @@ class Rows:
         """Number of cells of one row."""
         return math.prod(self.counts[1:])
 
-    def local(self, row: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
+    def place_of(self, row: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
         """The number of a row of the lattice among these rows; negative or too large where it is not one of them."""
         after = row - self.start
         return after % self.counts[0] if self.periodic[0] else after
@@ -93,19 +93,19 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class QueryKeyRows:
+class LatticeRows:
     """The rows of the queries of an attention layer, and the rows of its keys."""
 
     queries: Rows
     keys: Rows
 
     @staticmethod
-    def of(lattice: Lattice | QueryKeyRows) -> QueryKeyRows:
+    def of(lattice: Lattice | LatticeRows) -> LatticeRows:
         """All rows of a lattice, as queries and as keys."""
-        if isinstance(lattice, QueryKeyRows):
+        if isinstance(lattice, LatticeRows):
             return lattice
         rows = Rows(lattice, 0, lattice.counts[0])
-        return QueryKeyRows(rows, rows)
+        return LatticeRows(rows, rows)
 
     @property
     def lattice(self) -> Lattice:
@@ -137,9 +137,9 @@ class Slab(Rows):
 
     def gather(
         self, pattern: Pattern, *functions: Float[Tensor, "batch cell channel point"]
-    ) -> tuple[QueryKeyRows, tuple[Float[Tensor, "batch key channel point"], ...]]:
+    ) -> tuple[LatticeRows, tuple[Float[Tensor, "batch key channel point"], ...]]:
         """The key rows that `pattern` sees from these rows, and `functions`, given on these rows, on the key rows."""
-        return QueryKeyRows(self.rows, self.rows), functions
+        return LatticeRows(self.rows, self.rows), functions
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mondrian.decomposition import Lattice
-from mondrian.lattice import QueryKeyRows, Rows, Slab
+from mondrian.lattice import LatticeRows, Rows, Slab
 from tests.attention.cases import CASES, LATTICES, bias, functions, gaze, patterns
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -28,7 +28,7 @@ def test_rows_attend_as_in_the_whole(place, kind, biased):
         for attend in (spec.attend, spec.definition):
             expected = attend(q, k, v, lattice, network)[:, :, rows.cells()]
             part = attend(
-                q[:, :, rows.cells()], k[:, :, keys.cells()], v[:, :, keys.cells()], QueryKeyRows(rows, keys), network
+                q[:, :, rows.cells()], k[:, :, keys.cells()], v[:, :, keys.cells()], LatticeRows(rows, keys), network
             )
             torch.testing.assert_close(part, expected)
             weights = torch.randn_like(part)
@@ -54,8 +54,8 @@ def test_rows_know_their_places():
     lattice = Lattice((5, 3), (True, False))
     rows = Rows(lattice, -2, 2)
     assert torch.equal(lattice.positions()[rows.cells()], rows.positions())
-    assert torch.equal(rows.local(rows.positions()[:, 0]), torch.arange(4).repeat_interleave(3))
-    assert torch.equal(QueryKeyRows(rows, rows).offsets(), lattice.offsets()[rows.cells()][:, rows.cells()])
+    assert torch.equal(rows.place_of(rows.positions()[:, 0]), torch.arange(4).repeat_interleave(3))
+    assert torch.equal(LatticeRows(rows, rows).offsets(), lattice.offsets()[rows.cells()][:, rows.cells()])
     assert Rows.within(lattice, -3, 4) == Rows(lattice, -3, 2)
     assert Rows.within(Lattice((5,), (False,)), -3, 9) == Rows(Lattice((5,), (False,)), 0, 5)
 
@@ -70,5 +70,5 @@ def test_a_slab_by_itself_sees_itself():
     slab = Slab(Lattice((6,), (True,)), 1, 4)
     u = torch.randn(2, 3, 4, 5)
     rows, (seen,) = slab.gather(patterns(slab.lattice)["neighbourhood"], u)
-    assert rows == QueryKeyRows(slab.rows, slab.rows)
+    assert rows == LatticeRows(slab.rows, slab.rows)
     assert seen is u

@@ -16,7 +16,7 @@ from mondrian import (
     vit_no,
 )
 from mondrian.decomposition import Decomposition, Lattice
-from mondrian.lattice import QueryKeyRows, Rows
+from mondrian.lattice import LatticeRows, Rows
 from mondrian.models.baselines import FNOSpec
 from mondrian.models.shares import attention_shares
 from mondrian.models.transformer import TransformerSpec
@@ -104,7 +104,7 @@ def test_blocks_of_a_unet_are_staggered_in_the_order_in_which_they_come() -> Non
 
 def test_the_share_of_one_subdomain_makes_no_table_of_all_pairs() -> None:
     lattice = Lattice((256, 256), (True, False))  # all pairs would be 32 GiB of offsets
-    rows = QueryKeyRows(Rows(lattice, 3, 4), Rows(lattice, 0, 256))
+    rows = LatticeRows(Rows(lattice, 3, 4), Rows(lattice, 0, 256))
     windows = WindowedAttention(window=(4, 4), shift=(2, 2))
     for pattern, seen in ((NeighborhoodAttention(radius=2), 25), (windows, 16), (GlobalAttention(), 256**2)):
         assert int(pattern.sees(rows)[100].sum()) == seen

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from mondrian.attention.patterns import AttentionSpec, Bias
 from mondrian.attention.position import OffsetBias
 from mondrian.decomposition import Lattice
-from mondrian.lattice import QueryKeyRows
+from mondrian.lattice import LatticeRows
 from mondrian.points.arrangement import Arrangement
 
 
@@ -37,7 +37,7 @@ class CentreAttention(AttentionSpec):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        lattice: Lattice | QueryKeyRows,
+        lattice: Lattice | LatticeRows,
         bias: Bias | None = None,
         *,
         scale: float = 1.0,
@@ -49,7 +49,7 @@ class CentreAttention(AttentionSpec):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        lattice: Lattice | QueryKeyRows,
+        lattice: Lattice | LatticeRows,
         bias: Bias | None = None,
         *,
         scale: float = 1.0,
@@ -66,7 +66,7 @@ class CentreAttention(AttentionSpec):
         return seen | torch.eye(ways.shape[1], dtype=torch.bool, device=ways.device)
 
     def _added(
-        self, q: Tensor, lattice: Lattice | QueryKeyRows, bias: Bias | None
+        self, q: Tensor, lattice: Lattice | LatticeRows, bias: Bias | None
     ) -> Float[Tensor, "sample #head row column"]:
         """What is added to the scores: a bias, and minus infinity where nothing is seen."""
         if not isinstance(lattice, Arrangement):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mondrian.attention.patterns import AttentionSpec
 from mondrian.attention.position import OffsetPosition, Position, Rotary, rotate
 from mondrian.decomposition import Lattice
-from mondrian.lattice import QueryKeyRows, Rows, Slab
+from mondrian.lattice import LatticeRows, Rows, Slab
 from mondrian.operators.base import OperatorSpec
 from mondrian.operators.derivatives import differentiable_attention
 from mondrian.quadrature import Cell
@@ -71,14 +71,14 @@ class FunctionAttention(nn.Module):
     ) -> Float[Tensor, "batch head query cell"]:
         """How much each cell takes up from each other one, by head; of `rows` those that look, otherwise all."""
         q, k, _, _, scale = self._functions(u, cell, lattice)
-        all_rows = QueryKeyRows.of(lattice).keys
+        all_rows = LatticeRows.of(lattice).keys
         looking = rows or all_rows
         q = q[:, :, looking.cells(q.device)]
-        return self.spec.shares(q, k, QueryKeyRows(looking, all_rows), self.bias, scale=scale)
+        return self.spec.shares(q, k, LatticeRows(looking, all_rows), self.bias, scale=scale)
 
     def _functions(
         self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
-    ) -> tuple[Tensor, Tensor, Tensor, Lattice | QueryKeyRows, float]:
+    ) -> tuple[Tensor, Tensor, Tensor, Lattice | LatticeRows, float]:
         """Queries, keys and values by heads, who is there to be looked at, and what products become scores by."""
         part = cell.split(self.parts)
         q, k, v = self.project(u, cell, parts=3)
@@ -86,7 +86,7 @@ class FunctionAttention(nn.Module):
         if self.rotary is not None:
             angles = self.rotary.angles(u.shape[2] // self.spec.n_heads // 2, lattice, u.device)
             q, k = (self._rotated(function, angles) for function in (q, k))
-        place: Lattice | QueryKeyRows
+        place: Lattice | LatticeRows
         place, (k, v) = lattice.gather(self.spec, k, v) if isinstance(lattice, Slab) else (lattice, (k, v))
         q, k, v = (self._heads(function, cell) for function in (q, k, v))
         # the sum over points becomes a quadrature of the integral

@@ -2,7 +2,7 @@
 
 Each pattern gives `sees`, the plain statement of who looks at whom, and `attend`, which computes only that.
 Queries, keys and values are `(batch, head, cell, feature)`; scores are products over features, times a scale.
-In place of a lattice a pattern also takes some rows of it for the queries, and all rows that these see for the keys.
+In place of a lattice a pattern also takes `LatticeRows`: some rows of queries, and all rows of keys that they see.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from mondrian.attention.groups import hide, mask_of
 from mondrian.attention.tiles import tiles, windows
 from mondrian.decomposition import Lattice
-from mondrian.lattice import QueryKeyRows, Rows
+from mondrian.lattice import LatticeRows, Rows
 from mondrian.operators.base import OperatorSpec
 from mondrian.support.spec import Spec
 
@@ -49,7 +49,7 @@ class AttentionSpec(Spec):
     def check(self, lattice: Lattice) -> None:
         """Refuse a lattice that the pattern does not fit."""
 
-    def sees(self, lattice: Lattice | QueryKeyRows, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
+    def sees(self, lattice: Lattice | LatticeRows, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
         """Whether the first cell attends to the second."""
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class AttentionSpec(Spec):
         q: Float[Tensor, "batch head query feature"],
         k: Float[Tensor, "batch head key feature"],
         v: Float[Tensor, "batch head key feature"],
-        lattice: Lattice | QueryKeyRows,
+        lattice: Lattice | LatticeRows,
         bias: Bias | None = None,
         *,
         scale: float = 1.0,
@@ -87,7 +87,7 @@ class AttentionSpec(Spec):
         q: Float[Tensor, "batch head query feature"],
         k: Float[Tensor, "batch head key feature"],
         v: Float[Tensor, "batch head key feature"],
-        lattice: Lattice | QueryKeyRows,
+        lattice: Lattice | LatticeRows,
         bias: Bias | None = None,
         *,
         scale: float = 1.0,
@@ -99,33 +99,33 @@ class AttentionSpec(Spec):
         self,
         q: Float[Tensor, "batch head query feature"],
         k: Float[Tensor, "batch head key feature"],
-        lattice: Lattice | QueryKeyRows,
+        lattice: Lattice | LatticeRows,
         bias: Bias | None = None,
         *,
         scale: float = 1.0,
     ) -> Float[Tensor, "batch head query key"]:
         """How much of what a cell takes up comes from each other one: the softmax of the scores."""
-        rows = QueryKeyRows.of(lattice)
-        self.check(rows.lattice)
+        span = LatticeRows.of(lattice)
+        self.check(span.lattice)
         score = torch.einsum("bhif,bhjf->bhij", scale * q, k)
         if bias is not None:
-            score = score + bias(rows.offsets(q.device), rows.lattice.reach, self.rings(rows.lattice))
-        return torch.softmax(self.hide(score, rows), dim=-1)
+            score = score + bias(span.offsets(q.device), span.lattice.reach, self.rings(span.lattice))
+        return torch.softmax(self.hide(score, span), dim=-1)
 
     def hide(
-        self, score: Float[Tensor, "batch head query key"], rows: QueryKeyRows
+        self, score: Float[Tensor, "batch head query key"], span: LatticeRows
     ) -> Float[Tensor, "batch head query key"]:
         """Take what is not seen out of the softmax."""
-        return score.masked_fill(~self.sees(rows, score.device), -torch.inf)
+        return score.masked_fill(~self.sees(span, score.device), -torch.inf)
 
 
 @dataclass(frozen=True)
 class GlobalAttention(AttentionSpec):
     """Every subdomain attends to every other (Algorithm 1)."""
 
-    def sees(self, lattice: Lattice | QueryKeyRows, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
-        rows = QueryKeyRows.of(lattice)
-        return torch.ones(rows.queries.size, rows.keys.size, dtype=torch.bool, device=device)
+    def sees(self, lattice: Lattice | LatticeRows, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
+        span = LatticeRows.of(lattice)
+        return torch.ones(span.queries.size, span.keys.size, dtype=torch.bool, device=device)
 
     def seen_by(self, rows: Rows) -> Rows:
         return Rows(rows.lattice, 0, rows.counts[0])
@@ -135,15 +135,15 @@ class GlobalAttention(AttentionSpec):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        lattice: Lattice | QueryKeyRows,
+        lattice: Lattice | LatticeRows,
         bias: Bias | None = None,
         *,
         scale: float = 1.0,
     ) -> Tensor:
-        rows = QueryKeyRows.of(lattice)
+        span = LatticeRows.of(lattice)
         mask = None
         if bias is not None:
-            mask = bias(rows.offsets(q.device), rows.lattice.reach, self.rings(rows.lattice))[None].to(q.dtype)
+            mask = bias(span.offsets(q.device), span.lattice.reach, self.rings(span.lattice))[None].to(q.dtype)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
 
 
@@ -180,9 +180,9 @@ class WindowedAttention(AttentionSpec):
             if ring and count % w:
                 raise ValueError(f"window={self.window} must divide the {lattice.counts} subdomains on a periodic axis")
 
-    def sees(self, lattice: Lattice | QueryKeyRows, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
-        rows = QueryKeyRows.of(lattice)
-        queries, keys = (self._windows(part, device) for part in (rows.queries, rows.keys))
+    def sees(self, lattice: Lattice | LatticeRows, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
+        span = LatticeRows.of(lattice)
+        queries, keys = (self._windows(rows, device) for rows in (span.queries, span.keys))
         return (queries[:, None] == keys[None, :]).all(dim=-1)
 
     def _windows(self, rows: Rows, device: torch.device | None) -> Int[Tensor, "cell axis"]:
@@ -208,16 +208,16 @@ class WindowedAttention(AttentionSpec):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        lattice: Lattice | QueryKeyRows,
+        lattice: Lattice | LatticeRows,
         bias: Bias | None = None,
         *,
         scale: float = 1.0,
     ) -> Tensor:
-        rows = QueryKeyRows.of(lattice)
-        self.check(rows.lattice)
-        groups = windows(rows, self.window, self.shift, q.device)
+        span = LatticeRows.of(lattice)
+        self.check(span.lattice)
+        groups = windows(span, self.window, self.shift, q.device)
         reach = tuple(w - 1 for w in self.window)
-        values = None if bias is None else bias(groups.offsets, reach, self.rings(rows.lattice))
+        values = None if bias is None else bias(groups.offsets, reach, self.rings(span.lattice))
         return groups.attend(q, k, v, values, scale)
 
 
@@ -243,13 +243,13 @@ class NeighborhoodAttention(AttentionSpec):
                 f"radius={self.radius} is too large for {lattice.counts} subdomains; at most {max(lattice.counts) - 1}"
             )
 
-    def sees(self, lattice: Lattice | QueryKeyRows, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
-        return QueryKeyRows.of(lattice).offsets(device).abs().amax(dim=-1) <= self.radius
+    def sees(self, lattice: Lattice | LatticeRows, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
+        return LatticeRows.of(lattice).offsets(device).abs().amax(dim=-1) <= self.radius
 
     def hide(
-        self, score: Float[Tensor, "batch head query key"], rows: QueryKeyRows
+        self, score: Float[Tensor, "batch head query key"], span: LatticeRows
     ) -> Float[Tensor, "batch head query key"]:
-        return score.masked_fill(~self.sees(rows, score.device), 0.0 if self.zero_far else -torch.inf)
+        return score.masked_fill(~self.sees(span, score.device), 0.0 if self.zero_far else -torch.inf)
 
     def width(self, axis: int, count: int) -> int:
         return 2 * self.radius + 1
@@ -263,18 +263,18 @@ class NeighborhoodAttention(AttentionSpec):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        lattice: Lattice | QueryKeyRows,
+        lattice: Lattice | LatticeRows,
         bias: Bias | None = None,
         *,
         scale: float = 1.0,
     ) -> Tensor:
-        rows = QueryKeyRows.of(lattice)
-        self.check(rows.lattice)
-        groups = tiles(rows, self.radius, q.device)
-        offsets = rows.offsets(q.device) if groups is None else groups.offsets
-        reach = (self.radius,) * len(rows.lattice.counts)
+        span = LatticeRows.of(lattice)
+        self.check(span.lattice)
+        groups = tiles(span, self.radius, q.device)
+        offsets = span.offsets(q.device) if groups is None else groups.offsets
+        reach = (self.radius,) * len(span.lattice.counts)
         near_by = offsets.clamp(-self.radius, self.radius)  # others are not seen
-        values = None if bias is None else bias(near_by, reach, self.rings(rows.lattice))
+        values = None if bias is None else bias(near_by, reach, self.rings(span.lattice))
         if groups is None:  # the halo would reach everything: nothing to save
             near = offsets.abs().amax(dim=-1) <= self.radius
             return self._softmax(q, k, v, mask_of(hide(near[None]), values, q), v, scale)

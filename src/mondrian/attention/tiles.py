@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mondrian.attention.groups import Groups, hide
 from mondrian.decomposition import Lattice
-from mondrian.lattice import QueryKeyRows
+from mondrian.lattice import LatticeRows
 from mondrian.support.constants import constant
 
 COPY = 48  # scores that cost as much as the copy of one key and value: an estimate from bandwidth and peak
@@ -21,17 +21,17 @@ SIDES = (1, 2, 4, 8, 16)  # of tiles that are tried, besides the whole axis
 
 @constant
 def windows(
-    lattice: Lattice | QueryKeyRows, window: tuple[int, ...], shift: tuple[int, ...], device: torch.device
+    lattice: Lattice | LatticeRows, window: tuple[int, ...], shift: tuple[int, ...], device: torch.device
 ) -> Groups:
     """Windows of cells, the first one starting at `shift`; those that reach over an end hold two parts.
 
-    Of some rows these are the windows of the keys, among which those of every query must be complete.
+    Of `LatticeRows` these are the windows of the keys, among which those of every query must be complete.
     """
-    rows = QueryKeyRows.of(lattice)
-    lattice, keys = rows.lattice, rows.keys
-    counts = (keys.number, *lattice.counts[1:])
-    rings = (lattice.periodic[0] and keys.is_whole, *lattice.periodic[1:])
-    starts = ((shift[0] - keys.start) % window[0], *shift[1:])
+    span = LatticeRows.of(lattice)
+    lattice, rows = span.lattice, span.keys
+    counts = (rows.number, *lattice.counts[1:])
+    rings = (lattice.periodic[0] and rows.is_whole, *lattice.periodic[1:])
+    starts = ((shift[0] - rows.start) % window[0], *shift[1:])
     places, parts = [], []
     for count, w, s, ring in zip(counts, window, starts, rings, strict=True):
         padded = math.ceil(count / w) * w
@@ -48,28 +48,28 @@ def windows(
     for axis, (count, ring) in enumerate(zip(lattice.counts, lattice.periodic, strict=True)):
         if ring:  # a window as long as the ring: the shorter way round
             offsets[..., axis] = (offsets[..., axis] + count // 2) % count - count // 2
-    row = rows.queries.local(places[0] + keys.start)
-    elsewhere = (row < 0) | (row >= rows.queries.number)
-    looking = [row.clamp(0, rows.queries.number - 1), *places[1:]]
-    queries = _together(looking, (rows.queries.number, *counts[1:]))
+    row = span.queries.place_of(places[0] + rows.start)
+    elsewhere = (row < 0) | (row >= span.queries.number)
+    looking = [row.clamp(0, span.queries.number - 1), *places[1:]]
+    queries = _together(looking, (span.queries.number, *counts[1:]))
     missing = missing | (_together([elsewhere.long(), *map(torch.zeros_like, places[1:])], (2,) * len(window)) > 0)
-    return Groups(queries, cells, _inverse(queries, missing, rows.queries.size), offsets, hidden)
+    return Groups(queries, cells, _inverse(queries, missing, span.queries.size), offsets, hidden)
 
 
 @constant
 def tiles(
-    lattice: Lattice | QueryKeyRows, radius: int, device: torch.device, tile: tuple[int, ...] | None = None
+    lattice: Lattice | LatticeRows, radius: int, device: torch.device, tile: tuple[int, ...] | None = None
 ) -> Groups | None:
     """Tiles of cells that look at all cells within `radius`; None where the full score matrix is no more work.
 
     `tile` is how many cells they have along each axis, if it is not to be chosen by the work.
     """
-    rows = QueryKeyRows.of(lattice)
-    tile = tile or best_tile(rows, radius)
+    span = LatticeRows.of(lattice)
+    tile = tile or best_tile(span, radius)
     if tile is None:
         return None
-    lattice = rows.lattice
-    looking, held = ((part.number, *lattice.counts[1:]) for part in (rows.queries, rows.keys))
+    lattice = span.lattice
+    looking, held = ((rows.number, *lattice.counts[1:]) for rows in (span.queries, span.keys))
     inside, around, beyond, hidden = [], [], [], []
     for axis, (count, t) in enumerate(zip(looking, tile, strict=True)):
         start = torch.arange(0, count, t, device=device)[:, None]
@@ -77,7 +77,7 @@ def tiles(
         inside.append(place.clamp(max=count - 1))
         beyond.append((place >= count).long())
         if axis == 0:
-            found = rows.keys.local(key + rows.queries.start)
+            found = span.keys.place_of(key + span.queries.start)
         else:
             found = key % count if lattice.periodic[axis] else key
         around.append(found.clamp(0, held[axis] - 1))
@@ -92,7 +92,7 @@ def tiles(
     seen = (offsets.abs().amax(dim=-1) <= radius) & (_together(hidden, (2,) * dim) == 0)[:, None, :]
     # a query beyond the domain may look at anything: it is cut off afterwards, and must not be nan
     seen = seen | ~seen.any(dim=-1, keepdim=True)
-    back = _inverse(queries, _together(beyond, (2,) * dim) > 0, rows.queries.size)
+    back = _inverse(queries, _together(beyond, (2,) * dim) > 0, span.queries.size)
     return Groups(queries, keys, back, offsets, hide(seen))
 
 
@@ -111,16 +111,16 @@ def _inverse(
     return torch.where(missing, size, cells).flatten().argsort()[:size]
 
 
-def best_tile(lattice: Lattice | QueryKeyRows, radius: int) -> tuple[int, ...] | None:
+def best_tile(lattice: Lattice | LatticeRows, radius: int) -> tuple[int, ...] | None:
     """The tile with the least work: scores, and copies of keys, which cost about as much as `COPY` scores each.
 
     None where no tile does less than the full score matrix, or where a halo would meet itself round a ring.
     """
-    rows = QueryKeyRows.of(lattice)
-    whole, counts = rows.lattice, (rows.queries.number, *rows.lattice.counts[1:])
+    span = LatticeRows.of(lattice)
+    whole, counts = span.lattice, (span.queries.number, *span.lattice.counts[1:])
     if any(ring and 2 * radius + 1 > n for n, ring in zip(whole.counts, whole.periodic, strict=True)):
         return None
-    best, least = None, float(rows.queries.size * rows.keys.size)
+    best, least = None, float(span.queries.size * span.keys.size)
     for tile in product(*([side for side in SIDES if side < n] + [n] for n in counts)):
         number = math.prod([math.ceil(n / t) for n, t in zip(counts, tile, strict=True)])
         keys = math.prod([t + 2 * radius for t in tile])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mondrian.attention import AttentionSpec, GlobalAttention, NeighborhoodAttention, WindowedAttention
 from mondrian.attention.tiles import best_tile
 from mondrian.decomposition import Decomposition, Lattice
-from mondrian.lattice import QueryKeyRows, Rows
+from mondrian.lattice import LatticeRows, Rows
 from mondrian.models.transformer import TransformerSpec
 from mondrian.parallel.exchange import Plan, Wanted
 from mondrian.parallel.partition import Partition
@@ -64,9 +64,9 @@ class _Block:
         """The rows that each process sees."""
         return seen_rows(self.pattern, self.lattice, self.owners)
 
-    def rows(self, rank: int) -> QueryKeyRows:
+    def lattice_rows(self, rank: int) -> LatticeRows:
         """The rows of a process, and those that they see."""
-        return QueryKeyRows(Rows(self.lattice, *self.owners.owned(rank)), self.seen[rank])
+        return LatticeRows(Rows(self.lattice, *self.owners.owned(rank)), self.seen[rank])
 
 
 def _blocks(spec: TransformerSpec, whole: Decomposition, partition: Partition) -> Iterator[_Block]:
@@ -84,18 +84,18 @@ def _rows_sent(partition: Partition, wanted: Wanted, rank: int, a_row: int) -> S
     return Sent(plan.foreign * a_row, given * a_row)
 
 
-def pairs_multiplied(attention: AttentionSpec, rows: QueryKeyRows) -> int:
+def pairs_multiplied(attention: AttentionSpec, span: LatticeRows) -> int:
     """Pairs of cells whose scores are computed: whole windows, and tiles with all of their halo, seen or not."""
-    looking, held = ((part.number, *rows.lattice.counts[1:]) for part in (rows.queries, rows.keys))
+    looking, held = ((rows.number, *span.lattice.counts[1:]) for rows in (span.queries, span.keys))
     match attention:
         case WindowedAttention():
             groups = [math.ceil(count / side) for count, side in zip(held, attention.window, strict=True)]
             return math.prod(groups) * math.prod(attention.window) ** 2
-        case NeighborhoodAttention() if (tile := best_tile(rows, attention.radius)) is not None:
+        case NeighborhoodAttention() if (tile := best_tile(span, attention.radius)) is not None:
             groups = [math.ceil(count / side) for count, side in zip(looking, tile, strict=True)]
             return math.prod(groups) * math.prod(tile) * math.prod(side + 2 * attention.radius for side in tile)
         case GlobalAttention() | NeighborhoodAttention():
-            return rows.queries.size * rows.keys.size
+            return span.queries.size * span.keys.size
         case _:
             raise ValueError(f"no cost is known for {attention}; needed global, windowed or neighbourhood attention")
 
@@ -175,7 +175,7 @@ class CostModel:
         """The operations of one process."""
         work, times = (self.step, 3) if training else (self.evaluation, 1)
         blocks = _blocks(self.spec, whole, partition)
-        pairs = sum(pairs_multiplied(block.pattern, block.rows(rank)) for block in blocks)
+        pairs = sum(pairs_multiplied(block.pattern, block.lattice_rows(rank)) for block in blocks)
         cells = self._cells(whole, partition, rank)
         return work.once + batch * cells * work.a_cell + times * 4 * self._field(whole, batch) * pairs
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.decomposition import Decomposition, Lattice, back_axis, cut, join, move_axis
-from mondrian.lattice import Pattern, QueryKeyRows, Rows, Slab
+from mondrian.lattice import LatticeRows, Pattern, Rows, Slab
 from mondrian.parallel.exchange import Processes, fetch
 from mondrian.parallel.partition import Partition
 
@@ -28,12 +28,12 @@ class SharedSlab(Slab):
 
     def gather(
         self, pattern: Pattern, *functions: Float[Tensor, "batch cell channel point"]
-    ) -> tuple[QueryKeyRows, tuple[Float[Tensor, "batch key channel point"], ...]]:
+    ) -> tuple[LatticeRows, tuple[Float[Tensor, "batch key channel point"], ...]]:
         """Asks the other processes for the rows that these see."""
         keys = seen_rows(pattern, self.lattice, self.partition)  # type: ignore[arg-type]  # patterns are frozen
         wanted = tuple((rows.start, rows.stop) for rows in keys)
         found = fetch(functions, self.processes, self.partition, wanted, dim=1, width=self.cells_a_row)
-        return QueryKeyRows(self.rows, keys[self.processes.rank]), found
+        return LatticeRows(self.rows, keys[self.processes.rank]), found
 
 
 @lru_cache(maxsize=256)
