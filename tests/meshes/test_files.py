@@ -43,7 +43,7 @@ def test_an_unknown_format_is_named_and_leaves_nothing(tmp_path):
 
 def test_parts_have_their_channels_points_and_cells(splits):
     train = splits.meshes("train", partition=Boxes((2, 2)))
-    assert (len(train), train.in_names, train.out_names, train.dim) == (6, ("source", "distance"), ("u",), 2)
+    assert (len(train), train.in_channels, train.out_channels, train.dim) == (6, ("source", "distance"), ("u",), 2)
     sample = train[2]
     assert sample.x.shape == (2, sample.points.size)
     assert sample.partition is not None
@@ -59,7 +59,7 @@ def test_a_field_of_several_components_is_several_channels(tmp_path):
         write_mesh(tmp_path / f"{number}.vtu", with_flow())
     splits = MeshSplits(files=MeshFiles(path=str(tmp_path)), input=("flow",), target=("p",))
     meshes = splits.meshes("train")
-    assert meshes.in_names == ("flow.0", "flow.1")
+    assert meshes.in_channels == ("flow.0", "flow.1")
     assert meshes[0].x.tolist() == [[0.0, 2.0, 4.0, 6.0], [1.0, 3.0, 5.0, 7.0]]
 
 

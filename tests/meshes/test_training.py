@@ -14,13 +14,12 @@ from mondrian.data.meshes import MeshFiles, MeshSplits
 from mondrian.data.meshes.files import channels
 from mondrian.meshes.evaluation import errors, evaluate_meshes
 from mondrian.meshes.prediction import predict_mesh, predict_on
-from mondrian.meshes.settings import fit_mesh_scales
 from mondrian.meshes.training import MeshBatch, MeshTraining
 from mondrian.models import point_no
 from mondrian.points import Boxes, Mesh, MetisParts, read_mesh, write_mesh
 from mondrian.report import write_report
 from mondrian.surrogate import MeshSurrogate, MeshSurrogateSpec, Scale
-from mondrian.training import Stopped
+from mondrian.training import Stopped, fit_scales
 from mondrian.training.checkpoints import newest
 from mondrian.training.train import train_config, train_model
 
@@ -125,14 +124,14 @@ def test_any_folder_of_meshes_can_be_trained_on(folder, tmp_path):
 
 def test_scales_are_those_of_all_vertices(splits):
     meshes = splits.meshes("train")
-    (source, _), _ = fit_mesh_scales(meshes, method="standard")
+    (source, _), _ = fit_scales(meshes, method="standard")
     values = torch.cat([meshes[n].x[0] for n in range(len(meshes))]).double()
     assert source.shift == pytest.approx(values.mean().item(), rel=1e-6)
     assert source.factor == pytest.approx(values.std(correction=0).item(), rel=1e-6)
-    assert fit_mesh_scales(meshes, method="scale")[1][0].shift == 0
-    assert fit_mesh_scales(meshes, method="none")[1][0] == Scale()
-    with pytest.raises(ValueError, match="log names 'nope'"):
-        fit_mesh_scales(meshes, method="standard", log=("nope",))
+    assert fit_scales(meshes, method="scale")[1][0].shift == 0
+    assert fit_scales(meshes, method="none")[1][0] == Scale()
+    with pytest.raises(ValueError, match=r"data\.log names 'nope'"):
+        fit_scales(meshes, method="standard", log=("nope",))
 
 
 def test_a_surrogate_is_its_model_between_scales(splits):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, SupportsIndex
 
@@ -13,11 +13,14 @@ import torch
 from jaxtyping import Float, Shaped
 from torch.utils.data import Dataset
 
+from mondrian.data.protocol import ChannelValues
 from mondrian.data.sources.base import Field, Source
 from mondrian.grid import Grid
+from mondrian.rollout import field_and_step
 from mondrian.surrogate import Window
 
 Sample = dict[str, Any]
+CHUNK = 256  # samples that `values` reads at once
 
 
 class Batch(dict[str, Any]):
@@ -120,6 +123,30 @@ class WindowDataset(Dataset[Sample]):
             {"x": one, "y": other, "grid": self.source.grid, "simulation": simulation, "step": step}
             for one, other, (simulation, step) in zip(torch.from_numpy(x), torch.from_numpy(y), places, strict=True)
         ]
+
+    def tensors(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Input and target of a sample, in single precision."""
+        sample = self[index]
+        return sample["x"].float(), sample["y"].float()
+
+    def values(self) -> Iterator[ChannelValues]:
+        """The values of all samples in double precision, a chunk of samples at a time."""
+        exact = self.with_dtype(torch.float64)
+        for start in range(0, len(self), CHUNK):
+            chunk = exact.__getitems__(list(range(start, min(start + CHUNK, len(self)))))
+            x, y = (torch.stack([sample[side] for sample in chunk]).unbind(1) for side in ("x", "y"))
+            yield ChannelValues(len(chunk), x, y)
+
+    @staticmethod
+    def field_of(channel: str) -> str:
+        """The field of a channel, whatever its step: `u` of `u[-1]`."""
+        return field_and_step(channel)[0]
+
+    def with_dtype(self, dtype: torch.dtype) -> WindowDataset:
+        """The same samples in another precision; what is in memory is not read again."""
+        if self.dtype == dtype:
+            return self
+        return WindowDataset(self.source, self.window, simulations=self.simulations, memory=0, dtype=dtype)
 
     def locate(self, index: int) -> tuple[int, int]:
         """The simulation and the first step of a sample."""

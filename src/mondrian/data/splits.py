@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar, Self
 
+from mondrian.artefact import ModelSpec
 from mondrian.data.datasets import WindowDataset, split_simulations
 from mondrian.data.manifest import FILE, Manifest
+from mondrian.data.protocol import DataSpec
 from mondrian.data.sources import Files, Source, WellFiles
-from mondrian.support.spec import Spec
-from mondrian.surrogate import Window
+from mondrian.surrogate import Scale, ScaledSpec, SurrogateSpec, Window
 
 SPLITS = ("train", "valid", "test")
 TRAINING = ("train", "valid")  # parts at the resolution of training; a test may be at another
 
 
 @dataclass(frozen=True)
-class Splits(Spec):
+class Splits(DataSpec[WindowDataset]):
     """Where simulations are, and what a sample of them is.
 
     `files` is a folder with parts of its own (`WellFiles` of `mondrian generate` or The Well), or one file, whose
@@ -28,6 +31,8 @@ class Splits(Spec):
     >>> Splits(files=WellFiles(path="data/ac"), window=Window(input=("u", "gamma"), target=("u",))).points
     ()
     """
+
+    surrogate_kind: ClassVar[type[ScaledSpec]] = SurrogateSpec
 
     files: Files
     window: Window
@@ -45,9 +50,47 @@ class Splits(Spec):
         if self.simulations is not None and self.simulations < 1:
             raise ValueError(f"simulations={self.simulations} must be at least 1")
 
-    def of_other_data(self, path: str) -> Splits:
+    @property
+    def path(self) -> str:
+        """The folder or file that holds the data."""
+        return self.files.path
+
+    def of_other_data(self, path: str) -> Self:
         """The same samples of the data at `path`: resolution and number to train with were chosen for this one."""
         return replace(self, files=replace(self.files, path=path), points=(), simulations=None)
+
+    def parts(self, split: str = "test") -> tuple[str, ...]:
+        """The part that has the name `split`."""
+        if split not in SPLITS:
+            raise ValueError(f"split={split!r} is not known; needed one of {', '.join(SPLITS)}")
+        return (split,)
+
+    def part(self, name: str, *, memory: int = 2**30) -> WindowDataset:
+        """The samples of a part, those to train and validate on at the resolution of training."""
+        return self.dataset(name, memory=memory)
+
+    def surrogate(
+        self, model: ModelSpec, train: WindowDataset, in_scales: Sequence[Scale], out_scales: Sequence[Scale]
+    ) -> SurrogateSpec:
+        """The model on the box of these data; of targets over several applications only the first one's are its own."""
+        own = len(train.out_channels) * self.window.steps_out // train.window.steps_out
+        return SurrogateSpec(
+            model=replace(model, grid=replace(train.grid, points=())),  # type: ignore[call-arg]
+            in_names=train.in_channels,
+            out_names=train.out_channels[:own],
+            in_scales=tuple(in_scales),
+            out_scales=tuple(out_scales[:own]),
+            window=self.window,
+        )
+
+    @classmethod
+    def of_surrogate(cls, surrogate: SurrogateSpec, path: str) -> Self:
+        """A folder with the fields that a surrogate takes and predicts."""
+        if surrogate.window is None:
+            raise ValueError(
+                f"the surrogate of {surrogate.in_names} does not say which fields its channels are; needed a window"
+            )
+        return cls(files=WellFiles(path=path), window=surrogate.window)
 
     @property
     def manifest(self) -> Manifest | None:
@@ -68,8 +111,7 @@ class Splits(Spec):
 
     def source(self, split: str, points: tuple[int, ...] = ()) -> Source:
         """The simulations of a part; those of one file are all of its simulations."""
-        if split not in SPLITS:
-            raise ValueError(f"split={split!r} is not known; needed one of {', '.join(SPLITS)}")
+        (split,) = self.parts(split)
         source = self._opened(split, points)
         source.check_points(points or (self.points if split in TRAINING else ()))
         return source

@@ -101,7 +101,7 @@ def _one_part(
     if not 0 < count <= len(meshes):
         raise ValueError(f"simulations={count} are wanted; {part} of {meshes.splits.files.path} has {len(meshes)}")
     several = _several_fields(surrogate)
-    groups = {"": list(range(len(meshes.out_names))), **several}
+    groups = {"": list(range(len(meshes.out_channels))), **several}
     found: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     vertices: list[int] = []
     fields: dict[str, Shaped[np.ndarray, "..."]] = {}
@@ -152,7 +152,7 @@ def _fields(
 
 def _training_mean(splits: MeshSplits, *, progress: bool) -> Float[Tensor, " channel"]:
     meshes = splits.meshes("train", memory=0)
-    total, measure = torch.zeros(len(meshes.out_names), dtype=torch.float64), 0.0
+    total, measure = torch.zeros(len(meshes.out_channels), dtype=torch.float64), 0.0
     numbers = range(len(meshes))
     for number in tqdm(numbers, desc="training mean", unit="mesh", disable=None if progress else True, leave=False):
         sample = meshes[number]
@@ -166,8 +166,8 @@ def _training_mean(splits: MeshSplits, *, progress: bool) -> Float[Tensor, " cha
 def _check_channels(surrogate: MeshSurrogate, meshes: Meshes) -> None:
     spec = surrogate.spec
     for side, found, needed in (
-        ("input", meshes.in_names, spec.in_names),
-        ("target", meshes.out_names, spec.out_names),
+        ("input", meshes.in_channels, spec.in_names),
+        ("target", meshes.out_channels, spec.out_names),
     ):
         if found != needed:
             raise ValueError(

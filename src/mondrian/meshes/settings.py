@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from tqdm import tqdm
 
 from mondrian.data.meshes.files import Meshes, MeshFiles, MeshSplits
 from mondrian.data.meshes.poisson import PerforatedPoisson, mesh_files, write_poisson
@@ -18,9 +17,9 @@ from mondrian.settings.recipes import spec_from
 from mondrian.settings.values import counts, number, spec_of, whole, words_of
 from mondrian.support.process import is_first
 from mondrian.support.spec import Spec
-from mondrian.surrogate import MeshSurrogateSpec, Scale
+from mondrian.surrogate import MeshSurrogateSpec
 from mondrian.training.fitting import check_channels, with_channels
-from mondrian.training.normalisation import Moments, entering, scale_of
+from mondrian.training.normalisation import fit_scales
 from mondrian.training.settings import wait_for_files
 
 
@@ -76,39 +75,13 @@ def fitted_spec(
         )
     if spec.dim != train.dim:
         raise ValueError(f"model.reference={list(spec.reference)} has {spec.dim} axes; the meshes have {train.dim}")
-    check_channels(spec, in_names=train.in_names, out_names=train.out_names)
-    in_scales, out_scales = fit_mesh_scales(
+    check_channels(spec, in_names=train.in_channels, out_names=train.out_channels)
+    in_scales, out_scales = fit_scales(
         train, method=str(config.normalise), log=words_of(config, "data.log"), progress=progress
     )
-    return MeshSurrogateSpec(
-        spec, train.in_names, train.out_names, in_scales, out_scales, splits.input, splits.target, splits.box
-    )
+    return splits.surrogate(spec, train, in_scales, out_scales)
 
 
 def _configured_model(config: DictConfig, train: Meshes) -> Any:
     """The model of a configuration with the channels of the data where it leaves them open."""
-    return spec_from(with_channels(config.model, in_names=train.in_names, out_names=train.out_names))
-
-
-def fit_mesh_scales(
-    meshes: Meshes, *, method: str, log: tuple[str, ...] = (), progress: bool = False
-) -> tuple[tuple[Scale, ...], tuple[Scale, ...]]:
-    """The scales of input and output channels, from the values at all vertices."""
-    for name in log:
-        if name not in (*meshes.in_names, *meshes.out_names):
-            raise ValueError(f"log names {name!r}; the channels are {sorted({*meshes.in_names, *meshes.out_names})}")
-    found = {(side, name): Moments() for side, names in _sides(meshes) for name in names}
-    indices = range(len(meshes))
-    for index in tqdm(indices, desc="reading meshes", unit="mesh", disable=None if progress else True, leave=False):
-        sample = meshes[index]
-        for side, names in _sides(meshes):
-            for name, values in zip(names, getattr(sample, side), strict=True):
-                found[side, name].add(entering(values, name, log))
-    x, y = (
-        tuple(scale_of(found[side, name], method, log=name in log) for name in names) for side, names in _sides(meshes)
-    )
-    return x, y
-
-
-def _sides(meshes: Meshes) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return ("x", meshes.in_names), ("y", meshes.out_names)
+    return spec_from(with_channels(config.model, in_names=train.in_channels, out_names=train.out_channels))

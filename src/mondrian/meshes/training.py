@@ -89,7 +89,7 @@ class MeshData(ResumableData):
         super().__init__(batch_size=batch_size, max_steps=max_steps, workers=workers, seed=seed)
         self.train = splits.meshes("train", partition=partition)
         self.valid = splits.meshes("valid", partition=partition)
-        for side in ("in_names", "out_names", "dim"):
+        for side in ("in_channels", "out_channels", "dim"):
             if getattr(self.train, side) != getattr(self.valid, side):
                 raise ValueError(
                     f"{side}={getattr(self.valid, side)} of the meshes to validate on; those to train on have "

@@ -16,7 +16,6 @@ from mondrian.data.datasets import Sample
 from mondrian.data.sources import same_grid
 from mondrian.data.splits import Splits
 from mondrian.parallel.mesh import check_shares
-from mondrian.training.normalisation import with_dtype
 from mondrian.training.order import (
     Batches,
     Order,
@@ -116,8 +115,8 @@ class OperatorData(ResumableData):
                 )
         window = replace(splits.window, steps_out=splits.window.steps_out * applications)
         try:
-            self.train = with_dtype(splits.dataset("train", window=window, memory=memory), dtype)
-            self.valid = with_dtype(splits.dataset("valid", window=window, memory=memory), dtype)
+            self.train = splits.dataset("train", window=window, memory=memory).with_dtype(dtype)
+            self.valid = splits.dataset("valid", window=window, memory=memory).with_dtype(dtype)
         except ValueError as error:
             if applications == 1:
                 raise
@@ -125,7 +124,7 @@ class OperatorData(ResumableData):
         same_grid({"train": self.train.source, "valid": self.valid.source}, points=False)
         self.symmetries = symmetries_of(self.train, augment, allowed=symmetries, parity=parity)
         out = len(self.train.out_channels) // applications
-        self.window = splits.window
+        self.splits = splits
         self.in_names, self.out_names = self.train.in_channels, self.train.out_channels[:out]
 
     @property

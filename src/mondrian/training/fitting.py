@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf
@@ -21,18 +20,10 @@ from mondrian.training.normalisation import fit_scales
 
 def surrogate_spec(config: DictConfig, model: ModelSpec, data: OperatorData, *, progress: bool) -> SurrogateSpec:
     """A model with the box of the data set and scales fitted to its training part."""
-    box = replace(data.train.grid, points=())
     in_scales, out_scales = fit_scales(
         data.train, method=str(config.normalise), log=words_of(config, "data.log"), progress=progress
     )
-    return SurrogateSpec(
-        model=replace(model, grid=box),  # type: ignore[call-arg]
-        in_names=data.in_names,
-        out_names=data.out_names,
-        in_scales=in_scales,
-        out_scales=out_scales[: len(data.out_names)],
-        window=data.window,
-    )
+    return data.splits.surrogate(model, data.train, in_scales, out_scales)
 
 
 def model_spec(config: DictConfig, data: OperatorData) -> FieldSpec:

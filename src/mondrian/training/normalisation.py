@@ -13,12 +13,10 @@ from collections.abc import Sequence
 import torch
 from tqdm import tqdm
 
-from mondrian.data.datasets import WindowDataset
-from mondrian.rollout import field_and_step
+from mondrian.data.protocol import Part
 from mondrian.surrogate import Scale
 
 METHODS = ("standard", "scale", "none")
-CHUNK = 256
 ROUNDING = 0.01  # of a field's deviation, the most that its values may be changed by when they are read
 
 
@@ -56,28 +54,29 @@ class Moments:
 
 
 def fit_scales(
-    samples: WindowDataset, *, method: str = "standard", log: tuple[str, ...] = (), progress: bool = False
+    samples: Part, *, method: str = "standard", log: tuple[str, ...] = (), progress: bool = False
 ) -> tuple[tuple[Scale, ...], tuple[Scale, ...]]:
     """The scales of input and output channels; refuses fields that lose what changes in them when they are read."""
     check_method(method)
     sides = {"x": samples.in_channels, "y": samples.out_channels}
-    check_log(log, fields=[field_and_step(name)[0] for names in sides.values() for name in names])
-    moments = {(side, field_and_step(name)[0]): Moments() for side, names in sides.items() for name in names}
+    keys = {side: [(side, samples.field_of(name)) for name in names] for side, names in sides.items()}
+    check_log(log, fields=[field for side in keys.values() for _, field in side])
+    moments = {key: Moments() for side in keys.values() for key in side}
     changes = {key: Moments() for key in moments}  # by rounding
-    exact, starts = with_dtype(samples, torch.float64), range(0, len(samples), CHUNK)
-    for start in tqdm(starts, desc="normalisation", disable=None if progress else True, leave=False):
-        chunk = exact.__getitems__(list(range(start, min(start + CHUNK, len(samples)))))
-        for side, names in sides.items():
-            values = torch.stack([sample[side] for sample in chunk])
-            for channel, name in enumerate(names):
-                field, _ = field_and_step(name)
-                stored = values[:, channel]
-                entered = entering(stored, field, log)
-                moments[side, field].add(entered)
-                changes[side, field].add(entered - entering(stored.to(samples.dtype).double(), field, log))
-    for (side, field), found in moments.items():
-        _check_rounding(field, found, changes[side, field], samples.dtype)
-    return tuple(_scales("x", sides["x"], moments, method, log)), tuple(_scales("y", sides["y"], moments, method, log))
+    with tqdm(
+        total=len(samples), desc="normalisation", unit="sample", disable=None if progress else True, leave=False
+    ) as bar:
+        for chunk in samples.values():
+            for side, channels in {"x": chunk.x, "y": chunk.y}.items():
+                for key, stored in zip(keys[side], channels, strict=True):
+                    entered = entering(stored, key[1], log)
+                    moments[key].add(entered)
+                    changes[key].add(entered - entering(stored.to(samples.dtype).double(), key[1], log))
+            bar.update(chunk.samples)
+    for key, moment in moments.items():
+        _check_rounding(key[1], moment, changes[key], samples.dtype)
+    x, y = (tuple(scale_of(moments[key], method, log=key[1] in log) for key in side) for side in keys.values())
+    return x, y
 
 
 def check_method(method: str) -> None:
@@ -93,20 +92,13 @@ def check_log(log: Sequence[str], *, fields: Sequence[str]) -> None:
             raise ValueError(f"data.log names {name!r}; the data set's channels are of {sorted(set(fields))}")
 
 
-def with_dtype(samples: WindowDataset, dtype: torch.dtype) -> WindowDataset:
-    """The same samples in another precision; what is in memory is not read again."""
-    if samples.dtype == dtype:
-        return samples
-    return WindowDataset(samples.source, samples.window, simulations=samples.simulations, memory=0, dtype=dtype)
-
-
-def _check_rounding(field: str, found: Moments, change: Moments, dtype: torch.dtype) -> None:
+def _check_rounding(field: str, moments: Moments, change: Moments, dtype: torch.dtype) -> None:
     rounding = math.hypot(change.mean, change.deviation)
-    if rounding > ROUNDING * found.deviation and not found.constant:
+    if rounding > ROUNDING * moments.deviation and not moments.constant:
         kind = str(dtype).removeprefix("torch.")
         raise ValueError(
-            f"{field!r} has mean {found.mean:g} and deviation {found.deviation:.3g}, of which {kind} would lose "
-            f"{rounding / found.deviation:.0%}; needed trainer.precision=64-true, or the field without its mean"
+            f"{field!r} has mean {moments.mean:g} and deviation {moments.deviation:.3g}, of which {kind} would lose "
+            f"{rounding / moments.deviation:.0%}; needed trainer.precision=64-true, or the field without its mean"
         )
 
 
@@ -119,17 +111,10 @@ def entering(values: torch.Tensor, field: str, log: tuple[str, ...]) -> torch.Te
     return values.double().log10()
 
 
-def _scales(
-    side: str, names: tuple[str, ...], moments: dict[tuple[str, str], Moments], method: str, log: tuple[str, ...]
-) -> list[Scale]:
-    fields = [field_and_step(name)[0] for name in names]
-    return [scale_of(moments[side, field], method, log=field in log) for field in fields]
-
-
-def scale_of(found: Moments, method: str, *, log: bool) -> Scale:
+def scale_of(moments: Moments, method: str, *, log: bool) -> Scale:
     """The scale that a method makes of the moments of a field."""
     check_method(method)
     if method == "none":
         return Scale(log=log)
-    factor = 1.0 if found.constant else found.deviation  # a constant has nothing to divide by
-    return Scale(found.mean if method == "standard" else 0.0, factor, log)
+    factor = 1.0 if moments.constant else moments.deviation  # a constant has nothing to divide by
+    return Scale(moments.mean if method == "standard" else 0.0, factor, log)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar, Self
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from mondrian.artefact import ModelSpec
 from mondrian.data.datasets import split_simulations
+from mondrian.data.protocol import ChannelValues, DataSpec
 from mondrian.data.splits import SPLITS
 from mondrian.grid import Grid
 from mondrian.points.mesh import Mesh, naming, read_mesh
@@ -20,6 +23,7 @@ from mondrian.points.partition import Partition, PartitionSpec
 from mondrian.points.point_set import PointSet
 from mondrian.support.libraries import library
 from mondrian.support.spec import Spec
+from mondrian.surrogate import MeshSurrogateSpec, Scale, ScaledSpec
 
 COMPANIONS = {".ele", ".svg"}  # the second file of a mesh of TetGen; pictures, which meshio only writes
 
@@ -83,7 +87,7 @@ def _meshes(folder: Path) -> tuple[Path, ...]:
 
 
 @dataclass(frozen=True)
-class MeshSplits(Spec):
+class MeshSplits(DataSpec["Meshes"]):
     """Where meshes are, and which of their fields a model takes and gives.
 
     Files without parts are dealt out at random, `fractions` of them to train, valid and test. `box` holds all domains;
@@ -92,6 +96,8 @@ class MeshSplits(Spec):
     >>> MeshSplits(files=MeshFiles(path="data/wings"), input=("angle",), target=("pressure",)).seed
     0
     """
+
+    surrogate_kind: ClassVar[type[ScaledSpec]] = MeshSurrogateSpec
 
     files: MeshFiles
     input: tuple[str, ...]
@@ -113,9 +119,18 @@ class MeshSplits(Spec):
         if self.simulations is not None and self.simulations < 1:
             raise ValueError(f"simulations={self.simulations} must be at least 1")
 
-    def of_other_data(self, path: str) -> MeshSplits:
+    @property
+    def path(self) -> str:
+        """The folder that holds the meshes."""
+        return self.files.path
+
+    def of_other_data(self, path: str) -> Self:
         """The same fields of the meshes at `path`."""
         return replace(self, files=MeshFiles(path=path), simulations=None)
+
+    def pinned(self) -> Self:
+        """The same for the files that are there now: a resumed run notices others."""
+        return replace(self, files=self.files.pinned())
 
     def parts(self, split: str = "test") -> tuple[str, ...]:
         """The parts whose names begin with that of `split`."""
@@ -128,6 +143,31 @@ class MeshSplits(Spec):
     def names(self) -> tuple[str, ...]:
         """All parts that there are."""
         return tuple(self._parts())
+
+    def part(self, name: str, *, memory: int = 2**30) -> Meshes:
+        """The meshes of a part, not cut into cells."""
+        return self.meshes(name, memory=memory)
+
+    def surrogate(
+        self, model: ModelSpec, train: Meshes, in_scales: Sequence[Scale], out_scales: Sequence[Scale]
+    ) -> MeshSurrogateSpec:
+        """The model in physical units, which knows the fields that its channels are components of."""
+        return MeshSurrogateSpec(
+            model,
+            train.in_channels,
+            train.out_channels,
+            tuple(in_scales),
+            tuple(out_scales),
+            self.input,
+            self.target,
+            self.box,
+        )
+
+    @classmethod
+    def of_surrogate(cls, surrogate: MeshSurrogateSpec, path: str) -> Self:
+        """A folder with the fields that a surrogate takes and predicts."""
+        files = MeshFiles(path=path)
+        return cls(files=files, input=surrogate.inputs, target=surrogate.targets, box=surrogate.box)
 
     def meshes(self, split: str, *, partition: PartitionSpec | None = None, memory: int = 2**32) -> Meshes:
         """The meshes of a part, cut into cells if asked for, and kept in `memory` bytes once they have been read."""
@@ -160,9 +200,10 @@ class Meshes(Dataset[MeshSample]):
         self._kept: dict[int, MeshSample] = {}
         if not self.files:
             raise ValueError(f"a part of {splits.files.path} holds no mesh; needed fractions that leave some to each")
-        self.in_names: tuple[str, ...] = ()
-        self.out_names: tuple[str, ...] = ()
+        self.in_channels: tuple[str, ...] = ()
+        self.out_channels: tuple[str, ...] = ()
         self.dim = 0
+        self.dtype = torch.float32
         self[0]  # the first mesh says what all others have to have
 
     def __len__(self) -> int:
@@ -178,6 +219,22 @@ class Meshes(Dataset[MeshSample]):
             self._kept[index] = sample
         return sample
 
+    def tensors(self, index: int) -> tuple[Tensor, Tensor]:
+        """Input and target at the vertices of a mesh."""
+        sample = self[index]
+        return sample.x, sample.y
+
+    def values(self) -> Iterator[ChannelValues]:
+        """The values at all vertices, a mesh at a time."""
+        for index in range(len(self)):
+            x, y = self.tensors(index)
+            yield ChannelValues(1, x.unbind(), y.unbind())
+
+    @staticmethod
+    def field_of(channel: str) -> str:
+        """Each channel is scaled by itself: components of a field may differ in size."""
+        return channel
+
     def _read(self, path: Path) -> MeshSample:
         mesh = read_mesh(path)
         with naming(path):
@@ -191,9 +248,9 @@ class Meshes(Dataset[MeshSample]):
         inputs, targets = (channel_names(mesh, fields) for fields in (self.splits.input, self.splits.target))
         dim = mesh.vertices.shape[1]
         if not self.dim:
-            self.in_names, self.out_names, self.dim = inputs, targets, dim
-        if (inputs, targets, dim) != (self.in_names, self.out_names, self.dim):
-            needed = f"{', '.join((*self.in_names, *self.out_names))} on {self.dim} axes"
+            self.in_channels, self.out_channels, self.dim = inputs, targets, dim
+        if (inputs, targets, dim) != (self.in_channels, self.out_channels, self.dim):
+            needed = f"{', '.join((*self.in_channels, *self.out_channels))} on {self.dim} axes"
             there = f"{', '.join((*inputs, *targets))} on {dim} axes"
             raise ValueError(f"{path} has the channels {there}; needed {needed}, as {self.files[0]} has")
 
