@@ -14,6 +14,7 @@ from the_well.data import WellDataset
 from mondrian import Grid
 from mondrian.data.sources import WellFiles
 from mondrian.data.store import (
+    CHECKSUM,
     Simulations,
     damage,
     read_identity,
@@ -86,6 +87,14 @@ def test_damage_is_found_wherever_it_is_in_the_data(tmp_path: Path, data: Simula
     assert "cannot be read" in (damage(path) or "")
     path.write_bytes(b"")
     assert "cannot be read" in (damage(path) or "")
+
+
+def test_a_shard_that_carries_no_checksum_is_not_trusted(tmp_path: Path, data: Simulations) -> None:
+    path = tmp_path / "shard.hdf5"
+    write_shard(path, data, name="test", identity={})
+    with h5py.File(path, "r+") as file:
+        del file.attrs[CHECKSUM]
+    assert "it carries none" in (damage(path) or "")
 
 
 def test_nothing_is_left_of_a_write_that_fails(tmp_path: Path) -> None:

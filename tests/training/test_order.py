@@ -84,6 +84,18 @@ def test_a_loader_goes_on_after_the_batches_that_its_state_has_seen(allen_cahn_s
     assert all(torch.equal(a["x"], b["x"]) for a, b in zip((*seen, *rest), whole, strict=True))
 
 
+def test_a_loader_that_is_resumed_twice_knows_all_batches_before(allen_cahn_splits: Splits) -> None:
+    state, places = {"batches": 0}, []
+    for taken in (2, 3, 2):
+        samples = OrderedSamples(allen_cahn_splits.dataset("train"), Order(12, seed=0))
+        loader = ResumableLoader(samples, Batches(5, 7), collate=collate_places)
+        loader.load_state_dict(state)
+        places += [place for batch in itertools.islice(loader, taken) for place in batch["places"]]
+        state = loader.state_dict()
+    assert state == {"batches": 7}
+    assert places == list(range(35))
+
+
 def test_generators_differ_by_every_word() -> None:
     words = [(0, "noise", 1), (0, "noise", 2), (1, "noise", 1), (0, "symmetry", 1)]
     drawn = [float(torch.rand((), generator=generator_of(*word))) for word in words]
