@@ -2,7 +2,6 @@
 
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from mondrian.training import train
+from tests import forked
 
 ROOT = Path(__file__).parent.parent
 # docs/data.md needs a data set: tests/data/test_generate_command.py runs it with one
@@ -24,7 +24,7 @@ DOCUMENTS = [
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_the_examples_run_one_after_the_other(path, tmp_path):
     program = "\n".join(PROGRAMS.findall(path.read_text()))
-    run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    run = forked.run_text(program, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
 
 
@@ -48,9 +48,8 @@ def test_the_tables_of_the_results_are_those_of_the_leagues():
 
 
 def example(name, folder, *words):
-    """Run an example as a user does, in an empty folder."""
-    script = ROOT / "examples" / name
-    run = subprocess.run([sys.executable, script, *words], cwd=folder, capture_output=True, text=True, timeout=600)
+    """Run an example in an empty folder."""
+    run = forked.run_script(ROOT / "examples" / name, *words, cwd=folder)
     assert run.returncode == 0, run.stderr
     return run.stdout
 

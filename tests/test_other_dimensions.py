@@ -1,8 +1,6 @@
 """From a simulation to a report in one and in three dimensions, by the examples and by the command."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +9,14 @@ from PIL import Image
 
 from mondrian.cli import main
 from mondrian.training.run import Run
+from tests import forked
 
 ROOT = Path(__file__).parent.parent
 
 
 def example(name: str, folder: Path, *words: str) -> str:
-    """What an example prints that is run as a user does, in an empty folder."""
-    script = ROOT / "examples" / name
-    run = subprocess.run([sys.executable, script, *words], cwd=folder, capture_output=True, text=True, timeout=600)
+    """What an example prints that is run in an empty folder."""
+    run = forked.run_script(ROOT / "examples" / name, *words, cwd=folder)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
