@@ -3,24 +3,34 @@
   mondrian sweep experiment=allen_cahn/vit_sepmo scale=smoke \\
                  'model.hidden_channels=choice(8,16,32)' 'optimizer.lr=tag(log,interval(1e-4,1e-2))'
 
-Words are those of `mondrian train`; those with several values vary. Optuna chooses (TPE, 20 runs) so that the
-validation loss becomes small:
+Overrides are those of `mondrian train`; those with several values vary: choice(a,b) or a,b, range(2,8),
+interval(0.0,1.0), int(interval(8,64)), tag(log,interval(1e-4,1e-2)). Optuna chooses 20 times, for a small validation
+loss:
 
-  hydra.sweeper.n_trials=50                    more runs
-  hydra.sweeper.sampler.n_startup_trials=5     fewer of them at random before it learns from the others
-  hydra/sweeper=basic seed=0,1,2               no choice: every combination
+  trials=50                                    runs in all, whoever trains them
+  sampler=tpe|random|grid                      learn from the runs before (tpe), or not; grid: every combination
+  startup_trials=5                             trials at random before tpe learns (default: 10)
+  sampler_seed=1                               another search
+  pruner=none|median|halving                   end trials early whose validation loss is behind the others'
   run=sweeps/mine                              another folder than sweeps/<experiment>
 
-One after the other in this process, or by another launcher of Hydra:
+Any number of workers share the study of a folder, on any machines that see the folder:
 
-  hydra/launcher=joblib hydra.launcher.n_jobs=4 hydra.sweeper.n_jobs=4          four at a time on this machine
-  hydra/launcher=submitit_slurm hydra.launcher.partition=gpu hydra.launcher.gpus_per_node=1 \\
-      hydra.launcher.timeout_min=240 hydra.sweeper.n_jobs=8                     eight jobs at a time by Slurm
+  jobs=4                                       four processes on this machine, one for each GPU
+  mondrian sweep run=sweeps/mine               joins from another terminal or machine, and resumes after a stop
+  storage=postgresql://user@host/db            a database in place of the journal file in the folder
 
-The folder gets sweep.csv (a row a run), sweep.png (loss against each setting) and the runs as 0, 1, ..., each
-a folder as `mondrian train` writes it. Stopped or killed? The same command goes on, with another n_trials if you like;
-another sampler or seed needs another folder. Optuna and the launchers are the extra `sweeps`:
-pip install -c constraints.txt -e '.[sweeps]'.
+As a job array of Slurm, eight workers at a time, as often as you like:
+
+  #!/bin/bash
+  #SBATCH --array=1-8 --gpus=1 --cpus-per-task=4 --time=04:00:00
+  mondrian sweep experiment=allen_cahn/vit_sepmo trials=200 pruner=median 'optimizer.lr=tag(log,interval(1e-4,1e-2))'
+
+Killed, stopped, out of time? The next worker resumes the trial where it was.
+
+The folder gets sweep.csv (a row a run), sweep.png (loss against each setting), study.journal and the runs as 0, 1, ...,
+each a folder as `mondrian train` writes it. optuna-dashboard sweeps/mine/study.journal shows the study while it runs.
+Optuna is the extra `sweeps`: pip install -c constraints.txt -e '.[sweeps]'.
 """
 
 from __future__ import annotations
@@ -30,9 +40,12 @@ import shlex
 
 def run(arguments: list[str]) -> None:
     """Sweep, and say what was best."""
-    from mondrian.sweep import sweep  # Lightning takes seconds to import
+    from mondrian.sweep import join, sweep  # Lightning takes seconds to import
 
-    found = sweep(arguments)
-    print(f"\n{found.table()}\n\nwritten to {found.folder}/sweep.csv and sweep.png")
-    best = shlex.quote(str(found.run(found.best).folder))
+    if "--worker" in arguments:  # started by `jobs=`: its results are shown by the process that started it
+        join([word for word in arguments if word != "--worker"])
+        return
+    results = sweep(arguments)
+    print(f"\n{results.table()}\n\nwritten to {results.folder}/sweep.csv and sweep.png")
+    best = shlex.quote(str(results.run(results.best).folder))
     print(f"next: mondrian evaluate {best} && mondrian report {best}")

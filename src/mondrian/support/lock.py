@@ -52,12 +52,13 @@ class Lock:
 
     A process that ends, in whatever way, holds nothing any more: the kernel keeps the lock, the file only says whose it
     is. A forked child does not hold the locks of its parent; a program that inherits `descriptor` does (`pass_fds`).
-    File systems without locks keep nobody out.
+    File systems without locks keep nobody out: there `enforced` stays False.
     """
 
     def __init__(self, path: Path, *, target: Path) -> None:
         self.path, self.target = path, target
         self.descriptor = -1
+        self.enforced = False
 
     @classmethod
     def of_folder(cls, folder: Path) -> Lock:
@@ -77,7 +78,7 @@ class Lock:
             with writing(self.target):
                 descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
-                _take(descriptor, 0, wait=wait)
+                self.enforced = _take(descriptor, 0, wait=wait)
                 if self._removed(descriptor):  # by the process that held it before
                     os.close(descriptor)
                 else:
@@ -141,8 +142,8 @@ def locked_numbers(path: Path, numbers: Iterable[int], *, waiting: Callable[[], 
         yield
 
 
-def _take(descriptor: int, number: int, *, wait: bool) -> None:
-    """Lock one byte of a file; `BlockingIOError` if another process has it."""
+def _take(descriptor: int, number: int, *, wait: bool) -> bool:
+    """Lock one byte of a file; `BlockingIOError` if another process has it, False if the file system has no locks."""
     try:
         _lock(descriptor, _FIRST + number, wait=wait)
     except OSError as error:
@@ -150,6 +151,8 @@ def _take(descriptor: int, number: int, *, wait: bool) -> None:
             raise BlockingIOError(*error.args) from error
         if error.errno not in _WITHOUT_LOCKS:
             raise
+        return False
+    return True
 
 
 def _lock(descriptor: int, start: int, *, wait: bool) -> None:

@@ -1,56 +1,64 @@
-"""A whole sweep: from words to a folder of runs with a table and a plot."""
+"""A whole sweep: from overrides to a folder of runs with a table and a plot."""
 
 from __future__ import annotations
 
 import os
-import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-import hydra
-from hydra.errors import MissingConfigException
-
-from mondrian.sweep.plan import Plan
+from mondrian.support.process import rank
+from mondrian.sweep.former import by_hydra
+from mondrian.sweep.plan import FILE, SweepPlan
 from mondrian.sweep.plot import draw
 from mondrian.sweep.results import Results
-from mondrian.sweep.trial import trial
+from mondrian.sweep.study import SharedStudy
+from mondrian.sweep.worker import run_workers, work
 from mondrian.training.settings import configure
 from mondrian.training.train import make_data
+from mondrian.training.trainer import validation_interval
 
 
 def sweep(words: Sequence[str]) -> Results:
     """Train again and again with the settings that vary, and write `sweep.csv` and `sweep.png`.
 
-    found = sweep(["experiment=allen_cahn/vit_sepmo", "scale=smoke", "model.hidden_channels=choice(8,16)"])
+    results = sweep(["experiment=allen_cahn/vit_sepmo", "scale=smoke", "model.hidden_channels=choice(8,16)"])
+
+    Joins the sweep that the folder holds, and shows one that Hydra's sweeper wrote. With `jobs=2` this starts two
+    processes; one alone trains in this process.
     """
-    plan = Plan.of(words)
-    plan.save()
-    make_data(configure(plan.first), progress=True)  # here, once, and not by each run
-    with _command_line("mondrian sweep", "--multirun", *plan.overrides), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Deprecated API features detected")  # by SQLAlchemy, of Optuna 2
-        try:
-            hydra.main(config_path="pkg://mondrian.conf.sweep", config_name="sweep", version_base="1.3")(trial)()
-        except MissingConfigException as error:
-            raise ValueError(
-                f"{error.missing_cfg_file} is not installed: it needs the extra `sweeps`, pip install -c "
-                "constraints.txt -e '.[sweeps]'; hydra/sweeper=basic tries all combinations without it"
-            ) from error
-    results = Results.read(plan)
+    plan = SweepPlan.of(words)
+    if by_hydra(plan.folder / FILE) and _only_folder(words):
+        return _written(plan, {})
+    shared = _opened(plan)
+    if plan.jobs > 1:
+        run_workers(words, plan.jobs)
+    else:
+        work(shared, progress=True)
+    return _written(plan, shared.states())
+
+
+def join(words: Sequence[str]) -> None:
+    """Train trials of a sweep, and leave its results to others."""
+    work(_opened(SweepPlan.of(words)), progress=False)
+
+
+def _opened(plan: SweepPlan) -> SharedStudy:
+    _, ranks = rank(os.environ)
+    if ranks > 1:
+        raise ValueError(
+            f"a worker of a sweep is one process, and {ranks} ranks were started; needed a job array or jobs={ranks}"
+        )
+    config = configure(plan.first)
+    shared = SharedStudy.open(plan, rungs=validation_interval(config))
+    make_data(config, progress=True)  # before the first trial, which would fail for what is wrong with all
+    return shared
+
+
+def _written(plan: SweepPlan, states: dict[int, str]) -> Results:
+    results = Results.read(plan, states)
     results.save()
     draw(results)
     return results
 
 
-@contextmanager
-def _command_line(*words: str) -> Iterator[None]:
-    """What `hydra.main` reads. Its errors are to reach our own command as they are."""
-    before, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv, os.environ["HYDRA_FULL_ERROR"] = list(words), "1"
-    try:
-        yield
-    finally:
-        sys.argv = before
-        os.environ.pop("HYDRA_FULL_ERROR")
-        if full is not None:
-            os.environ["HYDRA_FULL_ERROR"] = full
+def _only_folder(words: Sequence[str]) -> bool:
+    return all(word.startswith("run=") for word in words)

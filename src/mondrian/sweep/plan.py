@@ -1,124 +1,181 @@
-"""What a sweep was asked for: the words that stay, the words that vary, and Hydra's own."""
+"""What a sweep was asked for: the overrides that stay, the ones that vary, and how to search."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from hydra.core.override_parser.types import IntervalSweep, Override
+from omegaconf import OmegaConf
 
-from mondrian.settings.compose import check_setting, override_of, quoted
-from mondrian.support.files import write_json
+from mondrian.settings.compose import check_setting, override_of
+from mondrian.settings.values import Readers, read_words, whole, word
+from mondrian.support.settings_guard import SettingsGuard
+from mondrian.sweep.former import by_hydra, renewed
+from mondrian.sweep.space import Dimension, combinations, dimension, several
 from mondrian.training.record import joined
 from mondrian.training.run import Run
 from mondrian.training.settings import CHOICES, configure, default_folder
 
 FILE = "sweep.json"
-# Before what the user says, so that the same command makes the same choices and can go on after a crash.
-OPTUNA = ("hydra.sweeper.direction=minimize", "hydra.sweeper.sampler.seed=0", "hydra.sweeper.n_jobs=1")
-# How many are tried, and how many at once: a sweep may go on with others.
-COUNTS = ("hydra.sweeper.n_trials", "hydra.sweeper.n_jobs", "hydra.sweeper.max_batch_size")
+SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("none", "median", "halving")
+TRIALS = 20
+READERS: Readers = {
+    "trials": whole,
+    "sampler": word,
+    "sampler_seed": partial(whole, least=0),
+    "startup_trials": partial(whole, least=0),
+    "pruner": word,
+    "storage": word,
+    "jobs": whole,
+}
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The words of `mondrian sweep`, told apart.
+class Search:
+    """How the settings are chosen: `trials` runs in all; None is 20, or every combination for a grid."""
 
-    >>> Plan.of(["experiment=allen_cahn/fno", "scale=smoke", "seed=choice(0,1)", "hydra/sweeper=basic"]).varied
-    ('seed=choice(0,1)',)
+    trials: int | None = None
+    sampler: str = "tpe"
+    sampler_seed: int = 0
+    startup_trials: int = 10
+    pruner: str = "none"
+
+    def __post_init__(self) -> None:
+        for name, known in {"sampler": SAMPLERS, "pruner": PRUNERS}.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}={getattr(self, name)} is not known; needed one of {', '.join(known)}")
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """The overrides of `mondrian sweep`, told apart.
+
+    >>> plan = SweepPlan.of(["experiment=allen_cahn/fno", "scale=smoke", "seed=choice(0,1)", "sampler=grid"])
+    >>> plan.varied, plan.search.sampler, plan.trials
+    (('seed=choice(0,1)',), 'grid', 2)
     """
 
     folder: Path
     fixed: tuple[str, ...]
     varied: tuple[str, ...]
-    hydra: tuple[str, ...]
+    search: Search
+    storage: str | None = None
+    jobs: int = 1
 
     @classmethod
-    def of(cls, words: Sequence[str]) -> Plan:
-        """`ValueError` where a word is no setting of `mondrian train`, or where none varies."""
-        words = joined((), words)
-        own = tuple(word for word in words if word.startswith(("hydra.", "hydra/")))
-        rest = [word for word in words if word not in own]
-        varied = tuple(word for word in rest if "=" in word and override_of(word).is_sweep_override())
+    def of(cls, words: Sequence[str]) -> SweepPlan:
+        """`ValueError` where an override is no setting of `mondrian train`, or where none varies.
+
+        `run=FOLDER` alone, beside settings of the search, is the sweep that the folder holds.
+        """
+        words = joined((), renewed(words))
+        own = read_words([each for each in words if each.partition("=")[0] in READERS], READERS)
+        rest = [each for each in words if each.partition("=")[0] not in READERS]
+        storage, jobs = own.pop("storage", None), own.pop("jobs", 1)
+        given = dict(each.split("=", 1) for each in rest if "=" in each)
+        if list(given) == ["run"] and len(rest) == 1 and (_folder(given) / FILE).exists():
+            plan = cls.load(_folder(given))
+            return cls(plan.folder, plan.fixed, plan.varied, Search(**vars(plan.search) | own), storage, jobs)
+        varied = tuple(each for each in rest if several(each))
         if not varied:
             raise ValueError("no setting varies; needed for example optimizer.lr=tag(log,interval(1e-4,1e-2))")
-        for word in varied:
-            if word.startswith(("run=", "resume=")):
-                raise ValueError(f"{word} cannot vary: each run has a folder in that of the sweep")
-        given = dict(word.split("=", 1) for word in rest if "=" in word)
-        fixed = tuple(word for word in rest if word not in varied and not word.startswith(("run=", "resume=")))
-        folder = override_of(f"run={given['run']}").value() if "run" in given else f"sweeps/{_name(given)}"
-        plan = cls(Path(str(folder)), fixed, varied, own)
-        config = configure(plan.first)
-        for key in plan.keys:
+        for each in varied:
+            if each.startswith(("run=", "resume=")):
+                raise ValueError(f"{each} cannot vary: each run has a folder in that of the sweep")
+        fixed = tuple(each for each in rest if each not in varied and not each.startswith(("run=", "resume=")))
+        plan = cls(_folder(given), fixed, varied, Search(**own), storage, jobs)
+        plan._check()
+        return plan
+
+    def _check(self) -> None:
+        """Refuse settings that no run has, and runs on several devices."""
+        config = configure(self.first)
+        for key in self.keys:
             if key not in CHOICES:
                 check_setting(config, key)
-        return plan
+        devices = OmegaConf.select(config, "trainer.devices")
+        if (isinstance(devices, int) and devices != 1) or OmegaConf.is_list(devices):
+            raise ValueError(f"trainer.devices={devices}: a trial is one process on one device; needed jobs=...")
+        if self.search.sampler == "grid":
+            combinations(self.dimensions)
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """The values of each setting that varies."""
+        return tuple(map(dimension, self.varied))
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The settings that vary."""
-        return tuple(word.partition("=")[0] for word in self.varied)
+        return tuple(each.partition("=")[0] for each in self.varied)
+
+    @property
+    def trials(self) -> int:
+        """How many runs the sweep has in all, whoever trains them."""
+        if self.search.sampler == "grid":
+            every = combinations(self.dimensions)
+            return min(every, self.search.trials or every)
+        return self.search.trials or TRIALS
 
     @property
     def first(self) -> list[str]:
-        """Words of a run with the first of the recipes, data sets and scales: what they have in common is the same."""
-        parsed = [override_of(word) for word in self.varied]
-        kinds = {override.key_or_group: override for override in parsed}
-        of_data = [key for key in kinds if key in ("experiment", "data", "scale") or key.startswith("data.")]
-        return [*self.fixed, *(f"{key}={_first(kinds[key])}" for key in of_data)]
+        """Overrides of a run with the first of the recipes, data sets and scales: what is common is the same."""
+        of_data = [
+            each
+            for each in self.dimensions
+            if each.key in ("experiment", "data", "scale") or each.key.startswith("data.")
+        ]
+        return [*self.fixed, *(f"{each.key}={each.first}" for each in of_data)]
 
-    @property
-    def sampler(self) -> set[str]:
-        """Hydra's words that decide what is tried, with those that stand for them where nothing is said."""
-        words = joined(("hydra/sweeper=optuna", *OPTUNA), self.hydra)
-        sweeper = (word for word in words if word.startswith(("hydra/sweeper", "hydra.sweeper.")))
-        return {word for word in sweeper if word.partition("=")[0] not in COUNTS}
+    def remember(self) -> str:
+        """Write `sweep.json` and return the name of the study; a folder that holds another sweep is refused.
 
-    @property
-    def overrides(self) -> list[str]:
-        """What Hydra is given: `+` because it knows nothing of the settings of a run."""
-        optuna = not any(word.startswith("hydra/sweeper=") and word != "hydra/sweeper=optuna" for word in self.hydra)
-        place = f"hydra.sweep.dir={quoted(self.folder)}"
-        return [place, *(OPTUNA if optuna else ()), *self.hydra, *(f"+{word}" for word in self.varied)]
-
-    def save(self) -> None:
-        """Write `sweep.json`; a folder that holds another sweep is refused."""
+        Whoever may come at the same time needs the lock of the folder.
+        """
         file = self.folder / FILE
-        if file.exists():
-            former = Plan.load(self.folder)
-            if (former.fixed, former.varied, former.sampler) != (self.fixed, self.varied, self.sampler):
-                words = " ".join((*former.fixed, *former.varied, *former.hydra))
-                raise ValueError(
-                    f"{self.folder} holds another sweep: {words}; the same words go on with it, run=... starts another"
-                )
-        content = asdict(self) | {"folder": str(self.folder)}
-        write_json(file, content)
+        if by_hydra(file):
+            raise ValueError(
+                f"{self.folder} is a sweep by Hydra's sweeper: `mondrian sweep run={self.folder}` shows its results; "
+                "run=... starts another"
+            )
+        advice = f"the same overrides, or run={self.folder} alone, join the sweep; run=... starts another"
+        guard = SettingsGuard(file, frozenset({"trials", "study"}), advice)
+        study = (guard.stored() or {}).get("study", f"{self.folder.name}-{uuid.uuid4().hex[:8]}")
+        settings = {"fixed": self.fixed, "varied": self.varied, **vars(self.search), "study": study}
+        # The address of a database may hold a password.
+        guard.remember(settings | {"storage": "journal" if self.storage is None else "database"})
+        return str(study)
 
     @classmethod
-    def load(cls, folder: Path) -> Plan:
-        """The plan that a sweep's folder was begun with."""
-        try:
-            content = json.loads((folder / FILE).read_text())
-        except FileNotFoundError:
-            raise FileNotFoundError(f"{folder} is no sweep: it has no {FILE}") from None
-        return cls(folder, *(tuple(content[key]) for key in ("fixed", "varied", "hydra")))
+    def load(cls, folder: Path) -> SweepPlan:
+        """The plan that a sweep's folder was begun with, by Hydra's sweeper too."""
+        content = SettingsGuard(folder / FILE).stored()
+        if content is None:
+            raise ValueError(f"{folder} is no sweep: it has no {FILE}")
+        fixed, varied = (_words(folder, content, key) for key in ("fixed", "varied"))
+        search = Search(**{key: content[key] for key in vars(Search()) if key in content})
+        return cls(folder, fixed, varied, search)
+
+
+def _words(folder: Path, content: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    words = content.get(key)
+    if not isinstance(words, list) or not all(isinstance(each, str) for each in words):
+        raise ValueError(f"{folder / FILE} has {key}={words}; needed a list of overrides")
+    return tuple(words)
 
 
 def settings_of(run: Run) -> dict[str, str]:
-    """The words of a run by their keys; one that takes a setting away, `~key`, has no value."""
-    return {key: value for key, _, value in (word.partition("=") for word in run.fact("words"))}
+    """The overrides of a run by their keys; one that takes a setting away, `~key`, has no value."""
+    return {key: value for key, _, value in (each.partition("=") for each in run.fact("words"))}
 
 
-def _first(override: Override) -> str:
-    """The first of the values of a word that varies, of an interval its lower end."""
-    value = override.value()
-    return str(value.start) if isinstance(value, IntervalSweep) else next(override.sweep_string_iterator())
-
-
-def _name(given: dict[str, str]) -> str:
+def _folder(given: Mapping[str, str]) -> Path:
+    if "run" in given:
+        return Path(str(override_of(f"run={given['run']}").value()))
     experiment = given.get("experiment", "custom")
     plain = experiment if experiment.replace("/", "").isidentifier() else "recipes"
-    return default_folder(plain, given.get("scale", "paper")).removeprefix("runs/")
+    return Path("sweeps") / default_folder(plain, given.get("scale", "paper")).removeprefix("runs/")

@@ -1,10 +1,11 @@
-"""What a sweep found: one row a run, read from the folders of the runs, whoever started them."""
+"""The results of a sweep: one row a run, read from the folders of the runs, whoever trained them."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from mondrian.support.files import write_atomically
 from mondrian.support.text import aligned
-from mondrian.sweep.plan import Plan, settings_of
+from mondrian.sweep.plan import SweepPlan, settings_of
 from mondrian.training.run import Run
 
 
@@ -29,6 +30,7 @@ class Trial:
     steps: int
     parameters: int
     seconds: float
+    state: str = "complete"
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,15 @@ class Results:
     trials: tuple[Trial, ...]
 
     @classmethod
-    def read(cls, plan: Plan) -> Results:
-        """The runs that have begun."""
+    def read(cls, plan: SweepPlan, states: Mapping[int, str]) -> Results:
+        """The runs that have begun, with the states that the study knows."""
         runs = {int(path.name): Run(path) for path in plan.folder.iterdir() if path.name.isdecimal()}
-        found = [_trial(number, run, plan.keys) for number, run in sorted(runs.items()) if run.record.exists()]
-        return cls(plan.folder, plan.keys, tuple(found))
+        trials = [
+            _trial(number, run, plan.keys, states.get(number, "complete"))
+            for number, run in sorted(runs.items())
+            if run.record.exists()
+        ]
+        return cls(plan.folder, plan.keys, tuple(trials))
 
     @property
     def best(self) -> Trial:
@@ -69,19 +75,20 @@ class Results:
 
     def table(self) -> str:
         """All runs, the best first."""
-        rows = [["trial", *self.keys, "validation loss", "MAE", "parameters", "seconds"]]
+        rows = [["trial", *self.keys, "validation loss", "MAE", "parameters", "seconds", "state"]]
         for trial in sorted(self.trials, key=lambda trial: _rank(trial.valid_loss)):
-            numbers = [
+            cells = [
                 f"{trial.valid_loss:.4g}",
                 f"{trial.valid_mae:.4g}",
                 f"{trial.parameters:,}",
                 f"{trial.seconds:.0f}",
+                trial.state,
             ]
-            rows.append([str(trial.number), *map(_short, trial.chosen), *numbers])
+            rows.append([str(trial.number), *map(_short, trial.chosen), *cells])
         return aligned(rows, left=())
 
 
-def _trial(number: int, run: Run, keys: tuple[str, ...]) -> Trial:
+def _trial(number: int, run: Run, keys: tuple[str, ...], state: str) -> Trial:
     words = settings_of(run)
     history = run.history()
     losses = history.get("valid_loss", np.zeros(0))
@@ -100,6 +107,7 @@ def _trial(number: int, run: Run, keys: tuple[str, ...]) -> Trial:
         steps=int(history["step"].max()) if len(losses) else 0,
         parameters=int(run.fact("parameters")),
         seconds=float(history["seconds"].max()) if len(losses) else 0.0,
+        state=state,
     )
 
 
