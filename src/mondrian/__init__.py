@@ -1,7 +1,7 @@
 """Transformers over subdomains that learn the solution operators of partial differential equations.
 
-What the package offers stands in `__init__.pyi`. A name is loaded when it is first used: the command can answer before
-torch is there.
+`__init__.pyi` lists the public names. A name is loaded when it is first used, so that the command can answer before
+torch is imported.
 """
 
 import lazy_loader
@@ -10,4 +10,5 @@ from mondrian.support import former
 
 __version__ = "0.2.0"
 former.install()
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__ = former.former_names(__name__, otherwise=_load)

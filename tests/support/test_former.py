@@ -1,4 +1,4 @@
-"""Former places of modules and names: they still import, with a warning that names the new place."""
+"""Former modules and names still import, with a warning that says the new name."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import mondrian
-from mondrian.support.former import MODULES, NAMES
+from mondrian.support.former import MODULES, NAMES, RENAMED
 
 SOURCE = Path(mondrian.__file__).parent.parent
 
@@ -48,13 +48,22 @@ def test_a_name_that_moved_is_still_there_with_a_warning(module: str, name: str)
     assert former is getattr(import_module(place), name)
 
 
-@pytest.mark.parametrize("module", NAMES)
+@pytest.mark.parametrize(("module", "name"), [(module, name) for module in RENAMED for name in RENAMED[module]])
+def test_a_renamed_name_is_still_there_with_a_warning(module: str, name: str) -> None:
+    new = RENAMED[module][name]
+    place, _, current = new.rpartition(".")
+    with pytest.warns(DeprecationWarning, match=f"{module}.{name} is now {new}"):
+        former = getattr(import_module(module), name)
+    assert former is getattr(import_module(place), current)
+
+
+@pytest.mark.parametrize("module", sorted({*NAMES, *RENAMED}))
 def test_other_names_are_no_attributes(module: str) -> None:
     with pytest.raises(AttributeError, match="has no attribute 'mistake'"):
         import_module(module).mistake  # noqa: B018
 
 
-def test_nobody_hears_of_what_he_does_not_use() -> None:
+def test_modules_do_not_warn_of_names_that_are_not_used() -> None:
     with warnings.catch_warnings(record=True) as caught:
         import_module("mondrian.points")
         import_module("mondrian.models.points")

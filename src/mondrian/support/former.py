@@ -1,6 +1,7 @@
-"""Former places of modules and names: imports of them work for one more release, with a warning that names the new one.
+"""Former modules and names, which still import for one release, with a warning that says the new name.
 
-Whoever moves a public module adds a line here and changes nothing else. Nothing is imported before it is used.
+To move or rename something public, add a line to a table here. A module that loses names also needs
+`__getattr__ = former_names(__name__)`. Nothing is imported before it is used.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-MODULES: dict[str, tuple[str, ...]] = {  # what a former module held is looked up in these, in order
+MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are looked up in these, in order
     "mondrian.configuration": ("mondrian.settings.compose", "mondrian.settings.values"),
     "mondrian.extras": ("mondrian.support.libraries",),
     "mondrian.history": ("mondrian.training.history",),
@@ -33,7 +34,7 @@ MODULES: dict[str, tuple[str, ...]] = {  # what a former module held is looked u
     "mondrian.statistics": ("mondrian.evaluation.statistics",),
 }
 
-NAMES: dict[str, dict[str, str]] = {  # names that left modules which are still there
+NAMES: dict[str, dict[str, str]] = {  # names that moved: the module they left, and the one they are in now
     "mondrian.meshes": {
         "MeshFiles": "mondrian.data",
         "MeshSample": "mondrian.data.meshes",
@@ -56,21 +57,28 @@ NAMES: dict[str, dict[str, str]] = {  # names that left modules which are still 
 }
 
 
-def former_names(module: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module that some names have left."""
-    moved = NAMES[module]
+RENAMED: dict[str, dict[str, str]] = {  # names that changed: the module they were in, and the full new name
+}
+
+
+def former_names(module: str, otherwise: Callable[[str], Any] | None = None) -> Callable[[str], Any]:
+    """The `__getattr__` of a module that some names have left; other names are asked of `otherwise`, if given."""
+    moved = {name: f"{place}.{name}" for name, place in NAMES.get(module, {}).items()} | RENAMED.get(module, {})
 
     def attribute(name: str) -> Any:
-        if name not in moved:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        _warn(f"{module}.{name} is now {moved[name]}.{name}")
-        return getattr(import_module(moved[name]), name)
+        if name in moved:
+            _warn(f"{module}.{name} is now {moved[name]}")
+            place, _, current = moved[name].rpartition(".")
+            return getattr(import_module(place), current)
+        if otherwise is not None:
+            return otherwise(name)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return attribute
 
 
 class FormerModules(MetaPathFinder, Loader):
-    """Imports a former module as a stand-in, whose attributes are those of the modules that took its place."""
+    """Imports a former module as a stand-in with the attributes of the modules that replace it."""
 
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in MODULES:
@@ -89,10 +97,10 @@ class FormerModules(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Ask for former modules first of all: where one was a folder, files left behind would make it an empty package."""
+    """Look for former modules first: files left behind in a former folder would make it an empty package."""
     if not any(isinstance(finder, FormerModules) for finder in sys.meta_path):
         sys.meta_path.insert(0, FormerModules())
 
 
-def _warn(what: str) -> None:
-    warnings.warn(f"{what}; the former place goes with the next release", DeprecationWarning, stacklevel=3)
+def _warn(message: str) -> None:
+    warnings.warn(f"{message}; the next release removes the former name", DeprecationWarning, stacklevel=3)
