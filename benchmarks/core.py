@@ -23,7 +23,7 @@ from benchmarks.passes import forward_run, training_step
 from benchmarks.sections import keep_large_allocations, run_sections
 from mondrian import Integral, Mixture, SeparableMixture
 from mondrian.benchmark.measure import flops, interleaved, peak_memory
-from mondrian.operators import Evaluation, OperatorSpec, use_definitions
+from mondrian.operators import KernelMethod, OperatorSpec, use_definitions
 from mondrian.quadrature import Cell, Midpoint
 from mondrian.support.text import markdown_table, memory_text
 
@@ -108,9 +108,9 @@ def choice() -> str:
             first = spec.build(*channels)
             chosen = first.choose(2048, cell)
             cases: dict[str, Callable[[], Any]] = {}
-            for way in Evaluation:
+            for way in KernelMethod:
                 built = copy.deepcopy(first)
-                built.evaluation = None if way is chosen else way
+                built.method = None if way is chosen else way
 
                 def run(built: torch.nn.Module = built, v: torch.Tensor = v) -> None:
                     built.zero_grad(set_to_none=True)
@@ -122,12 +122,12 @@ def choice() -> str:
                 [
                     f"{name} {channels[0]} -> {channels[1]}",
                     chosen.value,
-                    *(f"{time[way.value] * 1e3:.0f}" for way in Evaluation),
+                    *(f"{time[way.value] * 1e3:.0f}" for way in KernelMethod),
                     f"{time[chosen.value] / min(time.values()):.2f}",
                 ]
             )
     return "Forward and backward at 4 x 4 points, 64 cells, batch 32, in ms:\n\n" + markdown_table(
-        ["operator", "chosen", *(way.value for way in Evaluation), "chosen / best"], rows
+        ["operator", "chosen", *(way.value for way in KernelMethod), "chosen / best"], rows
     )
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import mondrian.operators.evaluation
+import mondrian.operators.separation_terms
 from mondrian import (
     Gaze,
     Grid,
@@ -35,7 +35,7 @@ from mondrian import (
 from mondrian.data.datasets import Batch
 from mondrian.losses import RelativeL2, Sobolev
 from mondrian.models.baselines import FactFormerSpec, FANOSpec, FFNOSpec, FNOSpec, GalerkinSpec
-from mondrian.operators import Evaluation
+from mondrian.operators import KernelMethod
 
 ELSEWHERE = torch.device("meta")
 GPU = torch.device("cuda", 0)
@@ -73,7 +73,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """What depends on values is told; this device has no half precision to be kept from."""
-    monkeypatch.setattr(mondrian.operators.evaluation, "terms_needed", lambda *_, **__: 4)
+    monkeypatch.setattr(mondrian.operators.separation_terms, "terms_needed", lambda *_, **__: 4)
     original = torch.autocast
     monkeypatch.setattr(
         torch, "autocast", lambda kind, **settings: original("cpu" if kind == ELSEWHERE.type else kind, **settings)
@@ -90,13 +90,13 @@ def test_answers_stay_where_the_input_is(name: str, points: tuple[int, ...]) -> 
     assert all(weight.grad is None or weight.grad.device == ELSEWHERE for weight in model.parameters())
 
 
-@pytest.mark.parametrize("way", list(Evaluation))
+@pytest.mark.parametrize("way", list(KernelMethod))
 @pytest.mark.parametrize("operator", [Integral(hidden=8), Mixture(terms=4), SeparableMixture(terms=4)])
-def test_every_evaluation_of_a_kernel_stays_there(operator: Any, way: Evaluation) -> None:
+def test_every_evaluation_of_a_kernel_stays_there(operator: Any, way: KernelMethod) -> None:
     model = vit_no(**CUT, operator=operator).to(ELSEWHERE)
     for module in model.modules():
-        if hasattr(module, "evaluation"):
-            module.evaluation = way
+        if hasattr(module, "method"):
+            module.method = way
     for recorded in (True, False):
         with torch.set_grad_enabled(recorded):
             assert model(torch.randn(1, 2, 16, 16, device=ELSEWHERE)).device == ELSEWHERE

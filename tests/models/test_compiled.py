@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mondrian import Gaze, LearnedPosition, Midpoint, Mixture, RelativeBias, Rotary, SeparableMixture
-from mondrian.operators import Evaluation
+from mondrian.operators import KernelMethod
 from mondrian.quadrature import Cell
 from tests.models.cases import small
 
@@ -56,7 +56,7 @@ def separated_and_compiled():
     built = Mixture(terms=3, tolerance=1e-5).build(3, 3)
     cell = Cell.build((24, 24), Midpoint())
     v = torch.randn(1, 2, 3, 1) + torch.randn(1, 2, 3, 1) * cell.coordinates.sum(dim=1)  # smooth: errors add up
-    assert built.choose(2, cell) is Evaluation.SEPARATED
+    assert built.choose(2, cell) is KernelMethod.SEPARATED
     compiled = torch.compile(built, fullgraph=True, backend="aot_eager")
 
     def error():

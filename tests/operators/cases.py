@@ -3,7 +3,7 @@
 import torch
 
 from mondrian import Integral, Interpolating, LowRank, Mixture, PointAttention, SeparableMixture, Spectral
-from mondrian.operators import Evaluation, OperatorSpec, SubdomainOperator
+from mondrian.operators import KernelMethod, OperatorSpec, SubdomainOperator
 from mondrian.quadrature import Cell, EndCorrected, Midpoint
 
 SPECS: dict[str, OperatorSpec] = {
@@ -45,13 +45,13 @@ def operator(
     return built
 
 
-def ways(built: SubdomainOperator) -> list[Evaluation | None]:
+def ways(built: SubdomainOperator) -> list[KernelMethod | None]:
     """The fast evaluations that an operator has."""
-    return list(Evaluation) if hasattr(built, "evaluation") else [None]
+    return list(KernelMethod) if hasattr(built, "method") else [None]
 
 
-def choose(built: SubdomainOperator, way: Evaluation | None, tolerance: float = 1e-11) -> None:
+def choose(built: SubdomainOperator, way: KernelMethod | None, tolerance: float = 1e-11) -> None:
     """Make the operator use one evaluation, with a separation that is nearly exact."""
     if way is not None:
-        built.evaluation = way
+        built.method = way
         built.terms.tolerance = tolerance

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from mondrian import Integral, Mixture, SeparableMixture
-from mondrian.operators import Evaluation
+from mondrian.operators import KernelMethod
 from mondrian.operators.ridge import Ridge, Separation, basis_size, terms_needed
 from mondrian.polynomials import legendre_basis
 from mondrian.quadrature import Cell, Midpoint
@@ -63,10 +63,10 @@ def test_weights_too_large_to_separate_are_said_so_and_evaluated_otherwise():
         built.first.weight *= 200
     cell = Cell.build((12, 12), Midpoint())
     assert terms_needed(Ridge.of(built.first), 1e-5) is None
-    assert built.choose(64, cell) is not Evaluation.SEPARATED
+    assert built.choose(64, cell) is not KernelMethod.SEPARATED
     v = torch.randn(1, 2, 4, cell.size)
     torch.testing.assert_close(built(v, cell), built.definition(v, cell))
-    built.evaluation = Evaluation.SEPARATED
+    built.method = KernelMethod.SEPARATED
     with pytest.raises(ValueError, match="cannot be separated to tolerance=1e-05"):
         built(v, cell)
 
@@ -82,7 +82,7 @@ def test_a_constant_ridge_is_separated_too():
 
 def test_the_separation_follows_the_weights_while_training():
     built = Integral(hidden=6, tolerance=1e-5).build(3, 3)
-    built.evaluation = Evaluation.SEPARATED
+    built.method = KernelMethod.SEPARATED
     cell = Cell.build((8, 8), Midpoint())
     v = torch.randn(1, 2, 3, cell.size)
     optimiser = torch.optim.Adam(built.parameters(), lr=3e-3)
@@ -102,7 +102,7 @@ def test_the_basis_has_the_polynomials_of_total_degree_below_the_terms():
 @pytest.mark.parametrize("spec", [Mixture(terms=4), SeparableMixture(terms=4, skip=True), SeparableMixture(terms=4)])
 def test_many_points_without_gradients_are_written_row_by_row_and_right(spec):
     built = spec.build(3, 5)
-    built.evaluation = Evaluation.SEPARATED
+    built.method = KernelMethod.SEPARATED
     cell = Cell.build((24, 24), Midpoint())
     v = torch.randn(1, 3, 3, cell.size)
     with torch.no_grad():

@@ -6,7 +6,7 @@ from torch import func
 from torch.autograd.functional import jacobian
 
 from mondrian import RelativeBias, SeparableMixture, vit_no
-from mondrian.operators import Evaluation
+from mondrian.operators import KernelMethod
 from mondrian.quadrature import Cell, Midpoint
 from tests.operators.cases import SPECS, cell_of, choose, operator, ways
 
@@ -72,7 +72,7 @@ def test_many_weights_at_once_are_each_by_itself(name, recorded):
 def test_weights_that_are_many_cannot_be_separated_by_force():
     cell, built = cell_of("2-D"), operator(SPECS["mixture"])
     v, (weights, buffers) = torch.randn(1, 1, 4, cell.size), func.stack_module_state([built, built])
-    built.evaluation = Evaluation.SEPARATED
+    built.method = KernelMethod.SEPARATED
     with pytest.raises(ValueError, match=r"cannot be separated.*torch.func.vmap hides them"):
         func.vmap(lambda *state: func.functional_call(built, state, (v, cell)))(weights, buffers)
 

@@ -35,7 +35,7 @@ from mondrian import (
 from mondrian.artefact import OperatorModel
 from mondrian.attention.tiles import best_tile
 from mondrian.decomposition import Lattice
-from mondrian.operators import Evaluation
+from mondrian.operators import KernelMethod
 from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.prediction import Predictor
 from mondrian.prediction.program import exported, samples, write_program
@@ -154,13 +154,13 @@ def test_the_number_of_samples_does_not_change_the_way_through_a_program() -> No
     cell = Cell.build((10, 10), Midpoint())
     with torch.no_grad():
         assert any(operator.choose(8, cell) != operator.choose(200, cell) for operator in operators)
-    operators[-1].evaluation = Evaluation.COLLAPSED
+    operators[-1].evaluation = KernelMethod.COLLAPSED
     predictor = Predictor(model)
     program = exported(predictor, (20, 20)).module()
     for count in (1, 50):
         x = samples(predictor, (20, 20), count)
         assert relative(program(x), predictor(x)) < 1e-4  # evaluations differ by their tolerance
-    assert [operator.evaluation for operator in operators] == [*[None] * (len(operators) - 1), Evaluation.COLLAPSED]
+    assert [operator.method for operator in operators] == [*[None] * (len(operators) - 1), KernelMethod.COLLAPSED]
 
 
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_model_is_left_as_it_was_also_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needed to stay within the source"):
         write_program(predictor, tmp_path / "model.pt2", points)
     assert [part.training for part in model.modules()] == modes
-    assert all(part.evaluation is None for part in model.modules() if isinstance(part, RidgeOperator))
+    assert all(part.method is None for part in model.modules() if isinstance(part, RidgeOperator))
     pickle.dumps(model)  # no hook is left
 
 

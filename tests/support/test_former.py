@@ -57,7 +57,7 @@ def test_a_renamed_name_is_still_there_with_a_warning(module: str, name: str) ->
     assert former is getattr(import_module(place), current)
 
 
-@pytest.mark.parametrize("module", sorted({*NAMES, *RENAMED}))
+@pytest.mark.parametrize("module", sorted({*NAMES, *RENAMED} - set(MODULES)))
 def test_other_names_are_no_attributes(module: str) -> None:
     with pytest.raises(AttributeError, match="has no attribute 'mistake'"):
         import_module(module).mistake  # noqa: B018

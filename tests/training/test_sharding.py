@@ -10,7 +10,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from mondrian import SeparableMixture, TransformerOperator, vit_no
-from mondrian.operators.evaluation import Weights
+from mondrian.operators.kernel_cache import WeightSnapshot
 from mondrian.operators.ridge import Ridge, terms_needed
 from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.training.sharding import count_steps, own_part, shard
@@ -52,7 +52,7 @@ def test_counters_rise_with_each_step_and_only_then(model: TransformerOperator, 
     seen: dict[nn.Module, list[int]] = {}
 
     def note(operator: nn.Module, *_: object) -> None:
-        state = Weights.now(list(operator.parameters())).state
+        state = WeightSnapshot.take(list(operator.parameters())).state
         assert state is not None
         seen.setdefault(operator, []).append(state[0][1])
 
@@ -83,7 +83,7 @@ def test_the_weights_of_a_sharded_model_are_read_once_in_many_steps(
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
     count_steps(model, optimiser)
     operators = [module for module in model.modules() if isinstance(module, RidgeOperator)]
-    monkeypatch.setattr("mondrian.operators.evaluation.terms_needed", counted)
+    monkeypatch.setattr("mondrian.operators.separation_terms.terms_needed", counted)
     for _ in range(5):
         model(torch.randn(2, 1, 8, 8)).square().mean().backward()
         optimiser.step()

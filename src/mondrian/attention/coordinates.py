@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.attention.position import Position
-from mondrian.operators.base import positive
 from mondrian.quadrature import Cell
+from mondrian.support.checks import positive
 
 
 @dataclass(frozen=True)

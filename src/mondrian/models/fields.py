@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from mondrian.artefact import ModelSpec
 from mondrian.grid import Grid
-from mondrian.operators.base import positive
-from mondrian.operators.evaluation import autocast_type
+from mondrian.operators.kernel_cache import autocast_type
+from mondrian.support.checks import positive
 
 MOVED = ("_mp_param", "_fsdp_flattened")  # marks of DDP and FSDP: such weights are cast and moved when their turn comes
 

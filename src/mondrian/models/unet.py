@@ -17,8 +17,8 @@ from mondrian.models.block import BlockStack
 from mondrian.models.coarsening import Coarsening, LargerSubdomains
 from mondrian.models.transfer import SmoothTransfer, Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
-from mondrian.operators.base import positive
 from mondrian.quadrature import Cell
+from mondrian.support.checks import positive
 from mondrian.support.spec import Spec
 
 

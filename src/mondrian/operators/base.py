@@ -1,4 +1,4 @@
-"""What every subdomain operator is: a map between functions on the reference cell."""
+"""The base of all subdomain operators: maps between functions on the reference cell."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mondrian.operators.derivatives import is_transformed
-from mondrian.operators.evaluation import KernelCache
+from mondrian.operators.kernel_cache import KernelCache
 from mondrian.quadrature import Cell
+from mondrian.support.checks import positive
 from mondrian.support.spec import Spec
 
 T = TypeVar("T")
 
 
 class SubdomainOperator(nn.Module):
-    r"""A map $(Iv)(x) = \int k(x, y)\, v(y)\, dy + b$ on the cell, evaluated on any points of it.
+    r"""A map $(Iv)(x) = \int k(x, y)\, v(y)\, dy + b$ on the cell, evaluated at any points of the cell.
 
-    Takes `(batch, cell, in_channels, point)` to `(batch, cell, out_channels, point)`; with `parts` to so many tensors
-    with equal shares of the output channels: queries, keys and values, say. `definition` reads like the equation;
-    `evaluate` is the fast form, equal to it, and gives memory of its own, which may be overwritten. With `plain` set
-    the definition is what runs.
+    Takes `(batch, cell, in_channels, point)` to `(batch, cell, out_channels, point)`. With `parts` the output is that
+    many tensors with equal numbers of channels, such as queries, keys and values. `definition` reads like the equation;
+    `evaluate` is the fast form, equal to it, and returns new memory, which may be overwritten. With `plain` set the
+    operator runs its definition.
     """
 
     linear = True  # in v, up to the bias
@@ -34,7 +35,7 @@ class SubdomainOperator(nn.Module):
         super().__init__()
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.dim = dim  # of the cells that it knows; None where it takes any
+        self.dim = dim  # of the cells; None if any dimension fits
         self.plain = False
         self.cache = KernelCache()
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
@@ -54,7 +55,7 @@ class SubdomainOperator(nn.Module):
             return self.definition(v, cell) if self.plain else self.evaluate(v, cell)
         positive(parts=parts)
         if self.out_channels % parts:
-            raise ValueError(f"parts={parts} does not divide {self.out_channels} output channels")
+            raise ValueError(f"parts={parts} must divide out_channels={self.out_channels}")
         return self.definition(v, cell).chunk(parts, dim=2) if self.plain else self.evaluate_parts(v, cell, parts)
 
     def definition(
@@ -65,13 +66,13 @@ class SubdomainOperator(nn.Module):
     def evaluate(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel_out point"]:
-        """The same, faster where there is a way."""
+        """The fast form of `definition`, where there is one."""
         return self.definition(v, cell)
 
     def evaluate_parts(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell, parts: int
     ) -> tuple[Float[Tensor, "batch cell channel_part point"], ...]:
-        """`evaluate` with an output in parts; another form where that is faster than cutting it."""
+        """`evaluate` with the output channels in parts, written separately where that is faster than to cut."""
         return self.evaluate(v, cell).chunk(parts, dim=2)
 
     def add_bias(
@@ -80,20 +81,20 @@ class SubdomainOperator(nn.Module):
         """Add the constant function $b$, if there is one."""
         return u if self.bias is None else u + self.bias[:, None]
 
-    def kept(self, cell: Cell, label: object, make: Callable[[], T]) -> T:
-        """`make()`, in use remembered while no gradient is wanted and the weights stay.
+    def cached(self, cell: Cell, label: object, make: Callable[[], T]) -> T:
+        """`make()`, cached while no gradient is recorded and the weights stay.
 
-        Not in training, whose optimiser may be a fused one: that writes to weights without being counted.
+        Nothing is cached in training: a fused optimiser writes to weights without being counted.
         """
         return make() if self.training else self.cache.get(list(self.parameters()), cell, label, make)
 
     def train(self, mode: bool = True) -> SubdomainOperator:
-        """Switch between training and use; what is kept from before is dropped."""
+        """Switch between training and evaluation, and clear the cache."""
         self.forget()
         return super().train(mode)
 
     def forget(self) -> None:
-        """Drop what is kept between calls, since weights may be others or lie elsewhere."""
+        """Clear the cache: the weights may have changed or moved."""
         self.cache.clear()
 
     def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> SubdomainOperator:
@@ -111,7 +112,7 @@ class SubdomainOperator(nn.Module):
 
 @dataclass(frozen=True)
 class OperatorSpec(Spec):
-    """Describes a subdomain operator; `build` makes it for given channels and dimension."""
+    """Describes a subdomain operator; `build` makes it for given channels and a given dimension."""
 
     def build(self, in_channels: int, out_channels: int, *, dim: int = 2, bias: bool = True) -> SubdomainOperator:
         """The linear form, as used for queries, keys, values and output."""
@@ -140,31 +141,17 @@ class FeedForward(nn.Module):
 
 
 def gelu(hidden: Tensor) -> Tensor:
-    """The activation of a tensor that nobody else needs: in its place where no gradient is wanted."""
+    """The activation of a tensor that nothing else uses: in place where no gradient is recorded."""
     return F.gelu(hidden) if is_recorded() else torch.ops.aten.gelu_(hidden)
 
 
 def is_recorded() -> bool:
-    """Whether what is computed now may be differentiated or compiled: then nothing can be done in place."""
+    """Whether the computation may be differentiated or compiled, which rules out changes in place."""
     return torch.is_grad_enabled() or torch.compiler.is_compiling() or is_transformed()
 
 
-def positive(**sizes: int) -> None:
-    """Refuse sizes below one, by name."""
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name}={size} must be at least 1")
-
-
-def fraction(**values: float) -> None:
-    """Refuse numbers that are not from 0 on and below one, by name."""
-    for name, value in values.items():
-        if not 0 <= value < 1:
-            raise ValueError(f"{name}={value} must be from 0 on and below 1")
-
-
 def use_definitions(model: nn.Module, plain: bool = True) -> nn.Module:
-    """Make every part of `model` that has a plain definition run it: the reference for tests and benchmarks."""
+    """Let every module of `model` that has a plain definition run it: the reference for tests and benchmarks."""
     for module in model.modules():
         if hasattr(module, "plain"):
             setattr(module, "plain", plain)  # noqa: B010 -- nn.Module types its attributes as tensors and modules

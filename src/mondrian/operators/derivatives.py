@@ -1,4 +1,4 @@
-"""Derivatives other than the first one, of functions that have a fast first one of their own."""
+"""Higher and forward-mode derivatives of functions whose own backward pass gives first derivatives only."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def differentiable_gradients(
     needed: Sequence[bool],
     slope: Tensor | tuple[Tensor, ...],
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of `plain` at `inputs` as autograd finds them, to be differentiated again while it records."""
-    again = torch.is_grad_enabled()
+    """The gradients of `plain` at `inputs` by autograd, differentiable again while gradients are recorded."""
+    create_graph = torch.is_grad_enabled()
     with torch.enable_grad():
-        # one input may come from another: aliases have no part in how
+        # one input may be computed from another: aliases cut that connection
         aliases = [None if tensor is None else tensor.view_as(tensor) for tensor in inputs]
-        wanted = [alias for alias, need in zip(aliases, needed, strict=True) if need and alias is not None]
-        found = iter(torch.autograd.grad(plain(*aliases), wanted, slope, create_graph=again))
-    return tuple(next(found) if need else None for need in needed)
+        variables = [alias for alias, need in zip(aliases, needed, strict=True) if need and alias is not None]
+        gradients = iter(torch.autograd.grad(plain(*aliases), variables, slope, create_graph=create_graph))
+    return tuple(next(gradients) if need else None for need in needed)
 
 
 def is_transformed(*tensors: Tensor) -> bool:
@@ -49,5 +49,5 @@ def beneath_transforms(tensor: Tensor) -> Tensor | None:
 
 
 def differentiable_attention() -> AbstractContextManager[None]:
-    """Attention by products that any transform sees through, where there is one: fused kernels know one gradient."""
+    """Attention by plain products under a transform: fused kernels have a first gradient only."""
     return sdpa_kernel(SDPBackend.MATH) if is_transformed() else nullcontext()

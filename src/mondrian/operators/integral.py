@@ -1,4 +1,4 @@
-"""The plain ("vanilla") integral operator."""
+"""The integral operator with a network as kernel (the paper's "vanilla" operator)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator, fraction, positive
+from mondrian.operators.base import OperatorSpec, SubdomainOperator
 from mondrian.operators.kernel import FullRidgeOperator, pair_network
 from mondrian.quadrature import Cell
+from mondrian.support.checks import fraction, positive
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Integral(OperatorSpec):
 
 
 class IntegralOperator(FullRidgeOperator):
-    r"""$(Iv)(x) = \int \kappa(x, y)\, v(y)\, dy + b$ with a network for a kernel.
+    r"""$(Iv)(x) = \int \kappa(x, y)\, v(y)\, dy + b$ with a network as kernel.
 
     $$\kappa(x, y) = W_2 \operatorname{gelu}(W_1 [x; y] + b_1) + b_2 \in R^{\mathrm{in} \times \mathrm{out}}$$
 

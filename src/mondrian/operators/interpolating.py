@@ -1,4 +1,4 @@
-"""The interpolating operator: a low-rank kernel whose factors are interpolated from values at a few nodes."""
+"""The interpolating operator: a low-rank kernel with factors interpolated from values at a few nodes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
+from mondrian.operators.base import OperatorSpec, SubdomainOperator
 from mondrian.quadrature import Cell, Midpoint
+from mondrian.support.checks import positive
 from mondrian.support.constants import constant
 
 
@@ -36,8 +37,8 @@ class Interpolating(OperatorSpec):
 class InterpolatingOperator(SubdomainOperator):
     r"""$(Iv)(x) = \sum_r \phi_r(x) \int \psi_r(y) \cdot v(y)\, dy + S v(x) + b$, $\phi_r(x) = \sum_m h_m(x) \Phi_{rm}$.
 
-    $h_m$ are the multilinear hat functions of a cell-centred grid of nodes, constant beyond the outermost; so a
-    finer grid of points sees values between those that were learned, never beyond them.
+    $h_m$ are the multilinear hat functions of a cell-centred grid of nodes, constant beyond the outermost nodes: at
+    any resolution the factors lie between the learned values.
     """
 
     def __init__(self, spec: Interpolating, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
@@ -65,7 +66,7 @@ class InterpolatingOperator(SubdomainOperator):
         moments = rows.reshape(-1, n) @ (hats * cell.weights[:, None])  # (row channel) node
         coefficients = moments.view(-1, self.in_channels * hats.shape[1]) @ self.psi.flatten(1).mT
         at_nodes = coefficients @ self.phi.flatten(1)
-        if self.bias is not None:  # the hats sum to one: a constant is a constant at the nodes
+        if self.bias is not None:  # the hats sum to one, so a constant function has the same value at every node
             at_nodes = at_nodes + self.bias.repeat_interleave(hats.shape[1])
         u = (at_nodes.view(-1, hats.shape[1]) @ hats.mT).view(-1, self.out_channels, n)
         if self.skip is not None:
@@ -86,9 +87,9 @@ def _hats(points: tuple[int, ...], nodes: int, dtype: torch.dtype, device: torch
 
 def hat_functions(x: Float[Tensor, "point axis"], nodes: int) -> Float[Tensor, "point node"]:
     """Multilinear hats on `nodes` cell-centred nodes an axis of $[-1, 1]$; they sum to one everywhere."""
-    places = (2 * torch.arange(nodes, dtype=x.dtype, device=x.device) + 1) / nodes - 1
+    positions = (2 * torch.arange(nodes, dtype=x.dtype, device=x.device) + 1) / nodes - 1
     inside = x.clamp(-1 + 1 / nodes, 1 - 1 / nodes)
-    hats = (1 - (inside[..., None] - places).abs() * (nodes / 2)).clamp_min(0)  # point axis node
+    hats = (1 - (inside[..., None] - positions).abs() * (nodes / 2)).clamp_min(0)  # point axis node
     product = hats[:, 0]
     for axis in range(1, x.shape[-1]):
         product = (product[:, :, None] * hats[:, axis, None, :]).flatten(1)

@@ -1,4 +1,4 @@
-"""Operators with a full ridge kernel: every pair of points has a matrix between channels."""
+"""Operators with a full ridge kernel: a matrix between channels for every pair of points."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.evaluation import LARGEST, Evaluation
+from mondrian.operators.kernel_method import LARGEST_KERNEL, KernelMethod
+from mondrian.operators.kernel_mix import mix_kernels
 from mondrian.operators.ridge import Ridge, Separation
 from mondrian.operators.ridge_operator import RidgeOperator
-from mondrian.operators.stacked import stacked_mix
 from mondrian.operators.synthesis import synthesise
 from mondrian.quadrature import Cell
 
@@ -29,29 +29,29 @@ class FullRidgeOperator(RidgeOperator):
         raise NotImplementedError
 
     def constant(self) -> Float[Tensor, " out_channels"] | None:
-        """The bias function, the skip's own included."""
+        """The constant function that is added: the bias, and that of the skip."""
         own = None if self.skip is None else self.skip.bias
         if self.bias is None or own is None:
             return self.bias if own is None else own
         return self.bias + own
 
-    def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[Evaluation, float]:
+    def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[KernelMethod, float]:
         n, hidden, i, o = points, self.first.out_features, self.in_channels, self.out_channels
-        costs: dict[Evaluation, float] = {
-            Evaluation.COLLAPSED: 1.0 * rows * n * ((hidden + 1) * i * o + 4 * hidden * n * min(i, o))
+        costs: dict[KernelMethod, float] = {
+            KernelMethod.COLLAPSED: 1.0 * rows * n * ((hidden + 1) * i * o + 4 * hidden * n * min(i, o))
         }
-        if i * o * n * n <= LARGEST:
-            costs[Evaluation.DENSE] = 1.0 * (rows + hidden + 8) * i * o * n * n
+        if i * o * n * n <= LARGEST_KERNEL:
+            costs[KernelMethod.DENSE] = 1.0 * (rows + hidden + 8) * i * o * n * n
         if separation is not None:
             basis, terms = separation
             moments, core = (i + o) * basis * n, (i + o) * basis * terms + terms * i * o
-            costs[Evaluation.SEPARATED] = rows * (1.5 * moments + 3 * core) + 2e6
+            costs[KernelMethod.SEPARATED] = rows * (1.5 * moments + 3 * core) + 2e6
         return costs
 
     def dense(
         self, v: Float[Tensor, "row channel_in point"], cell: Cell, parts: int
     ) -> tuple[Float[Tensor, "row channel_part point"], ...]:
-        kernel = self.kept(cell, Evaluation.DENSE, lambda: self._kernel_matrix(cell))
+        kernel = self.cached(cell, KernelMethod.DENSE, lambda: self._kernel_matrix(cell))
         constant = self.constant()
         if constant is None:
             u = v.flatten(1) @ kernel
@@ -77,11 +77,11 @@ class FullRidgeOperator(RidgeOperator):
         self, v: Float[Tensor, "row channel_in point"], cell: Cell, parts: int
     ) -> tuple[Float[Tensor, "row channel_part point"], ...]:
         n, o, x = cell.size, self.out_channels, cell.coordinates
-        ridges = self.kept(
-            cell, Evaluation.COLLAPSED, lambda: Ridge.of(self.first)(x, x) * cell.weights[:, None]
+        ridges = self.cached(
+            cell, KernelMethod.COLLAPSED, lambda: Ridge.of(self.first)(x, x) * cell.weights[:, None]
         )  # hidden y x
         matrices, mean = self.matrices()
-        if self.in_channels > o:  # channels first, where they become fewer
+        if self.in_channels > o:  # mix the channels first where that leaves fewer
             mixed = matrices.permute(2, 0, 1).reshape(-1, self.in_channels) @ v  # row (channel hidden) point
             u = (mixed.reshape(-1, ridges.shape[0] * n) @ ridges.reshape(-1, n)).view(-1, o, n)
             return self._finish(u, v, (v @ cell.weights) @ mean).chunk(parts, dim=1)
@@ -89,7 +89,7 @@ class FullRidgeOperator(RidgeOperator):
         if self.skip is not None:
             matrix = torch.cat([matrix, self.skip.weight], dim=1)
         shift, constant = (v @ cell.weights) @ mean, self.constant()
-        return stacked_mix(v, ridges[:, None], matrix, shift if constant is None else shift + constant, parts=parts)
+        return mix_kernels(v, ridges[:, None], matrix, shift if constant is None else shift + constant, parts=parts)
 
     def separated(
         self, v: Float[Tensor, "row channel_in point"], cell: Cell, terms: int
@@ -99,7 +99,7 @@ class FullRidgeOperator(RidgeOperator):
         def expand() -> tuple[Tensor, Separation, tuple[Tensor, Tensor]]:
             return cell.basis(terms), Separation.of(Ridge.of(self.first), terms), self.matrices()
 
-        basis, separation, (matrices, mean) = self.kept(cell, (Evaluation.SEPARATED, terms), expand)
+        basis, separation, (matrices, mean) = self.cached(cell, (KernelMethod.SEPARATED, terms), expand)
         hidden, k = separation.out.shape[0], basis.shape[1]
         moments = (v.reshape(-1, n) @ (basis * cell.weights[:, None])).view(-1, i, k)  # row channel basis
         along_y = (moments.reshape(-1, k) @ separation.into.view(-1, k).mT).view(-1, i, hidden, terms)
@@ -111,7 +111,7 @@ class FullRidgeOperator(RidgeOperator):
         return synthesise(coefficients, basis, shift if constant is None else shift + constant, skip, v)
 
     def _finish(self, u: Tensor, v: Tensor, mean: Tensor) -> Tensor:
-        """Add skip, bias and the constant part of the kernel."""
+        """Add the skip, the bias and the constant part of the kernel."""
         constant = self.constant()
         u = u + (mean if constant is None else mean + constant)[..., None]
         return u if self.skip is None else torch.baddbmm(u, self.skip.weight.expand(u.shape[0], -1, -1), v)

@@ -1,4 +1,4 @@
-"""The low-rank integral operator: the kernel is a product of two networks of one point each."""
+"""The low-rank integral operator: its kernel is a product of two networks, each of one point."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
+from mondrian.operators.base import OperatorSpec, SubdomainOperator
 from mondrian.quadrature import Cell
+from mondrian.support.checks import positive
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class LowRankOperator(SubdomainOperator):
             weighted = psi * cell.weights[:, None, None]
             return weighted.permute(2, 0, 1).reshape(-1, self.rank), phi.permute(1, 2, 0).reshape(self.rank, -1)
 
-        into, out = self.kept(cell, None, matrices)
+        into, out = self.cached(cell, None, matrices)
         coefficients = v.flatten(0, 1).flatten(1) @ into
         constant = None if self.bias is None else self.bias.repeat_interleave(cell.size)
         u = coefficients @ out if constant is None else torch.addmm(constant, coefficients, out)

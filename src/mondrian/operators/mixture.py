@@ -1,4 +1,4 @@
-"""The mixture operator: a kernel that mixes a few matrices with coefficients that depend on the points."""
+"""The mixture operator: a kernel that mixes matrices with coefficients that depend on the two points."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator, fraction, positive
+from mondrian.operators.base import OperatorSpec, SubdomainOperator
 from mondrian.operators.kernel import FullRidgeOperator, pair_network
 from mondrian.quadrature import Cell
+from mondrian.support.checks import fraction, positive
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class MixtureOperator(FullRidgeOperator):
         self.second = nn.Linear(spec.hidden, spec.terms)
         self.mixed = nn.Parameter(torch.randn(spec.terms, in_channels, out_channels))
         self.skip = nn.Linear(in_channels, out_channels) if spec.skip else None
-        with torch.no_grad():  # the coefficients have a variance near 0.09: the kernel's becomes 1 / (3 in_channels)
+        with torch.no_grad():  # the coefficients have variance 0.09: the kernel then has 1 / (3 in_channels)
             self.mixed.mul_(2 / (spec.terms * in_channels) ** 0.5)
 
     def matrices(self) -> tuple[Tensor, Tensor]:

@@ -10,15 +10,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
+from mondrian.operators.base import OperatorSpec, SubdomainOperator
 from mondrian.operators.derivatives import differentiable_attention
 from mondrian.quadrature import Cell
+from mondrian.support.checks import positive
 from mondrian.support.constants import constant
 
 
 @dataclass(frozen=True)
 class PointAttention(OperatorSpec):
-    """Softmax attention inside each cell. Where `n_heads` does not divide the channels, their common divisor does.
+    """Softmax attention inside each cell, in as many heads as divide both `n_heads` and the channels.
 
     >>> PointAttention(n_heads=2).build(64, 192, bias=False).n_heads
     2
@@ -45,7 +46,7 @@ class PointAttentionOperator(SubdomainOperator):
     $$s(x, y) = d^{-1/2}\, Q v(x) \cdot K v(y) + \beta\bigl((x - y)/2\bigr)$$
 
     in each head, with a small network $\beta$ of the offset. The integrals are the cell's quadrature, so the
-    operator is the same at every resolution. Not linear in $v$.
+    operator is the same at every resolution. It is not linear in $v$.
     """
 
     linear = False
@@ -104,21 +105,21 @@ class PointAttentionFeedForward(nn.Module):
 
 
 def offset_table(network: nn.Module, cell: Cell) -> Float[Tensor, "head x y"]:
-    """A network of the offset `(x - y) / 2` for all pairs, evaluated once for each different offset."""
+    """A network of the offset `(x - y) / 2` for all pairs, evaluated once per distinct offset."""
     offsets, index = _offsets(cell.points, cell.weights.dtype, cell.weights.device)
-    return network(offsets)[index].permute(2, 0, 1).contiguous()  # or no fused kernel of a GPU takes it
+    return network(offsets)[index].permute(2, 0, 1).contiguous()  # fused GPU kernels need it contiguous
 
 
 @constant
 def _offsets(
     points: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> tuple[Float[Tensor, "offset axis"], Int[Tensor, "x y"]]:
-    """All different offsets, and which of them leads from point to point."""
+    """All distinct offsets, and the index of the one between each pair of points."""
     reach = [torch.arange(1 - n, n, dtype=torch.float64, device=device) / n for n in points]
     offsets = torch.stack(torch.meshgrid(*reach, indexing="ij"), dim=-1).reshape(-1, len(points))
     axes = [torch.arange(n, device=device) for n in points]
-    place = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(points))
-    index = torch.zeros(len(place), len(place), dtype=torch.long, device=device)
+    position = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(points))
+    index = torch.zeros(len(position), len(position), dtype=torch.long, device=device)
     for axis, n in enumerate(points):
-        index = index * (2 * n - 1) + place[:, None, axis] - place[None, :, axis] + n - 1
+        index = index * (2 * n - 1) + position[:, None, axis] - position[None, :, axis] + n - 1
     return offsets.to(dtype), index

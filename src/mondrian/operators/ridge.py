@@ -27,12 +27,12 @@ class Ridge:
 
     @staticmethod
     def of(layer: nn.Linear) -> Ridge:
-        """The ridges of a first layer that acts on `[x; y]`."""
+        """The ridges of a linear layer on `[x; y]`."""
         a, b = layer.weight.chunk(2, dim=1)
         return Ridge(a, b, layer.bias)
 
     def __call__(self, x: Float[Tensor, "x axis"], y: Float[Tensor, "y axis"]) -> Float[Tensor, "hidden y x"]:
-        """All $g_h(x, y)$; the integration variable comes first, so that a row times the matrix integrates."""
+        """All $g_h(x, y)$, the integration variable $y$ first: a row vector times the matrix is the integral."""
         return F.gelu((self.b @ y.mT)[:, :, None] + (self.a @ x.mT + self.c[:, None])[:, None, :])
 
     @property
@@ -51,8 +51,8 @@ class Separation:
     $$X_{hp}(x) = \sum_k \mathrm{out}_{hp,k} P_k(x), \qquad Y_{hp}(y) = \sum_k \mathrm{into}_{hp,k} P_k(y)$$
 
     $X_{hp} = T_p(a_h x / |a_h|_1)$ are Chebyshev polynomials along the ridge, and $Y_{hp}$ carry the
-    coefficients of the expansion of gelu. Both are polynomials of total degree below `terms`, so the
-    orthonormal Legendre products $P_k$ represent them exactly; the points of the cell meet only $P$.
+    coefficients of the expansion of gelu. Both are polynomials of total degree below `terms`, which the orthonormal
+    Legendre products $P_k$ represent exactly; only $P_k$ is evaluated at the points of the cell.
     """
 
     terms: int
@@ -63,12 +63,12 @@ class Separation:
     def of(ridge: Ridge, terms: int) -> Separation:
         """Expand with `terms` polynomials along each ridge; differentiable in the ridge."""
         width_x, width_y = _width(ridge.a), _width(ridge.b)
-        nodes, transform, places, basis = _tables(ridge.dim, terms, ridge.a.dtype, ridge.a.device)
+        nodes, transform, nodes_of_cell, basis = _tables(ridge.dim, terms, ridge.a.dtype, ridge.a.device)
         s, t = width_x[:, None, None] * nodes[:, None], width_y[:, None, None] * nodes
         values = F.gelu(s + t + ridge.c[:, None, None])  # hidden p q
         coefficients = transform @ values @ transform.mT
-        along_x = chebyshev(places @ (ridge.a / width_x[:, None]).mT, terms)  # node hidden term
-        along_y = chebyshev(places @ (ridge.b / width_y[:, None]).mT, terms)
+        along_x = chebyshev(nodes_of_cell @ (ridge.a / width_x[:, None]).mT, terms)  # node hidden term
+        along_y = chebyshev(nodes_of_cell @ (ridge.b / width_y[:, None]).mT, terms)
         out = torch.einsum("nhp,nk->hpk", along_x, basis)
         into = torch.einsum("hpq,nhq,nk->hpk", coefficients, along_y, basis)
         return Separation(terms, out, into)
@@ -76,9 +76,9 @@ class Separation:
 
 @constant
 def _tables(dim: int, terms: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, ...]:
-    """Nodes and transform along a ridge; nodes and basis of the cell, the latter with the weights that integrate."""
-    places, weights = gauss_nodes(dim, terms)
-    tables = (*chebyshev_transform(terms), places, legendre_basis(places, terms) * weights[:, None])
+    """Nodes and transform along a ridge; nodes of the cell, and the basis there times quadrature weights."""
+    nodes, weights = gauss_nodes(dim, terms)
+    tables = (*chebyshev_transform(terms), nodes, legendre_basis(nodes, terms) * weights[:, None])
     return tuple(table.to(device, dtype) for table in tables)
 
 
@@ -100,7 +100,7 @@ def chebyshev_transform(terms: int) -> tuple[Tensor, Tensor]:
 def terms_needed(ridge: Ridge, tolerance: float, *, most: int = 24) -> int | None:
     """The fewest terms whose expansion is within `tolerance` of every ridge, relative to the largest value.
 
-    The neglected coefficients of an expansion twice as long bound the error. None where `most` do not do.
+    The neglected coefficients of an expansion twice as long bound the error. None if `most` terms are too few.
     """
     with torch.no_grad(), torch.device("cpu"):
         nodes, transform = chebyshev_transform(2 * most)
@@ -113,8 +113,8 @@ def terms_needed(ridge: Ridge, tolerance: float, *, most: int = 24) -> int | Non
         allowed = tolerance * values.abs().max()
         # interpolation adds to each kept coefficient those that alias to it: hence the factor 2
         tails = torch.stack([(2 * coefficients * (degree >= m)).sum(dim=(1, 2)).max() for m in range(2, most + 1)])
-        enough = (tails <= allowed).nonzero()
-        return int(enough[0]) + 2 if len(enough) else None
+        sufficient = (tails <= allowed).nonzero()
+        return int(sufficient[0]) + 2 if len(sufficient) else None
 
 
 def _width(direction: Float[Tensor, "hidden axis"]) -> Float[Tensor, " hidden"]:

@@ -1,4 +1,4 @@
-"""The separable mixture: diagonal matrices in the kernel, then a mix of the channels at each point."""
+"""The separable mixture operator: diagonal matrices in the kernel, then a mix of channels at each point."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator, fraction, positive
-from mondrian.operators.evaluation import LARGEST, Evaluation
+from mondrian.operators.base import OperatorSpec, SubdomainOperator
 from mondrian.operators.kernel import pair_network
+from mondrian.operators.kernel_method import LARGEST_KERNEL, KernelMethod
+from mondrian.operators.kernel_mix import mix_kernels
 from mondrian.operators.ridge import Ridge, Separation
 from mondrian.operators.ridge_operator import RidgeOperator
-from mondrian.operators.stacked import stacked_mix
 from mondrian.operators.synthesis import synthesise
 from mondrian.quadrature import Cell
+from mondrian.support.checks import fraction, positive
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class SeparableMixture(OperatorSpec):
 class SeparableMixtureOperator(RidgeOperator):
     r"""$(Iv)(x) = W \int \sum_n C_n(x, y) D_n\, v(y)\, dy + S v(x) + b$ with diagonal $D_n$.
 
-    The kernel is a ridge kernel with diagonal $A_h = \sum_n W_{nh} D_n$, evaluated in the same three ways.
+    The kernel is a ridge kernel with diagonal $A_h = \sum_n W_{nh} D_n$, applied by the same three methods.
     """
 
     def __init__(self, spec: SeparableMixture, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
@@ -68,14 +69,14 @@ class SeparableMixtureOperator(RidgeOperator):
         u = self.add_bias(self.mix(integral.mT).mT)
         return u if self.skip is None else u + self.skip(v.mT).mT
 
-    def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[Evaluation, float]:
+    def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[KernelMethod, float]:
         n, hidden, i, o = points, self.first.out_features, self.in_channels, self.out_channels
-        costs: dict[Evaluation, float] = {Evaluation.COLLAPSED: 1.0 * rows * i * n * (hidden * (n + 16) + o)}
-        if i * n * n <= LARGEST:
-            costs[Evaluation.DENSE] = 1.0 * rows * i * n * (n + o) + (hidden + 8) * i * n * n
+        costs: dict[KernelMethod, float] = {KernelMethod.COLLAPSED: 1.0 * rows * i * n * (hidden * (n + 16) + o)}
+        if i * n * n <= LARGEST_KERNEL:
+            costs[KernelMethod.DENSE] = 1.0 * rows * i * n * (n + o) + (hidden + 8) * i * n * n
         if separation is not None:
             basis, terms = separation
-            costs[Evaluation.SEPARATED] = rows * ((i + o) * basis * n + 2 * i * basis * terms + basis * i * o) + 2e6
+            costs[KernelMethod.SEPARATED] = rows * ((i + o) * basis * n + 2 * i * basis * terms + basis * i * o) + 2e6
         return costs
 
     def dense(
@@ -90,9 +91,9 @@ class SeparableMixtureOperator(RidgeOperator):
             mixed = torch.cat([diagonal, mean[None]]).mT @ functions.flatten(1)
             return mixed.view(-1, cell.size, cell.size) * cell.weights[:, None]
 
-        kernel = self.kept(cell, Evaluation.DENSE, kernels)  # channel y x
+        kernel = self.cached(cell, KernelMethod.DENSE, kernels)  # channel y x
         matrices = [self.mix.weight] if self.skip is None else [self.mix.weight, self.skip.weight]
-        return stacked_mix(v, kernel[None], torch.cat(matrices, dim=1), self._constant()[None], parts=parts)
+        return mix_kernels(v, kernel[None], torch.cat(matrices, dim=1), self._constant()[None], parts=parts)
 
     def collapsed(
         self, v: Float[Tensor, "row channel_in point"], cell: Cell, parts: int
@@ -116,7 +117,7 @@ class SeparableMixtureOperator(RidgeOperator):
             start[:, 0, 0] = mean  # the basis starts with the constant function
             return cell.basis(terms), core + start
 
-        basis, core = self.kept(cell, (Evaluation.SEPARATED, terms), expand)
+        basis, core = self.cached(cell, (KernelMethod.SEPARATED, terms), expand)
         moments = v @ (basis * cell.weights[:, None])  # row channel basis
         coefficients = torch.bmm(moments.transpose(0, 1), core)  # channel row basis
         mixed = (self.mix.weight @ coefficients.flatten(1)).view(self.out_channels, *coefficients.shape[1:])
@@ -135,6 +136,6 @@ class SeparableMixtureOperator(RidgeOperator):
         return u.view(self.out_channels, -1, v.shape[-1]).transpose(0, 1)
 
     def _constant(self) -> Float[Tensor, " channel_out"]:
-        # By `+`: the gradients of a stack's sum are views of one memory, which accumulating or clipping changes thrice.
+        # By `+`, not `stack().sum()`: its gradients share memory, which clipping would scale repeatedly.
         constant = self.mix.bias if self.bias is None else self.mix.bias + self.bias
         return constant if self.skip is None else constant + self.skip.bias

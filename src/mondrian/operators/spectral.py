@@ -9,14 +9,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator, positive
+from mondrian.operators.base import OperatorSpec, SubdomainOperator
 from mondrian.quadrature import Cell, Midpoint
+from mondrian.support.checks import positive
 from mondrian.support.constants import constant
 
 
 @dataclass(frozen=True)
 class Spectral(OperatorSpec):
-    """A convolution on the cell, closed to a ring, with `modes` frequencies an axis and a complex matrix for each.
+    """A periodic convolution on the cell, with `modes` frequencies per axis and a complex matrix for each.
 
     >>> sum(p.numel() for p in Spectral(modes=8).build(64, 192, bias=False).parameters())
     983232
@@ -39,9 +40,9 @@ class SpectralOperator(SubdomainOperator):
     $$\hat v_k = \int e^{-i\pi k y} v(y)\,dy$$
 
     The frequencies are FNO's: `modes` of both signs along every axis but the last, $0 \dots$ `modes // 2` along the
-    last, where $c_k = 2$ stands for the conjugate half. A frequency that the points cannot tell from another,
-    $2|k| \ge n$, is left out: so the operator is the same at every resolution that sees the function. Like
-    FNO's layer it has a bias of its own, besides the one that the feed-forward form adds.
+    last, where $c_k = 2$ stands for the conjugate half. Frequencies that alias on the points, $2|k| \ge n$, are left
+    out, so that the operator is the same at every resolution that resolves the function. Like FNO's layer it has its
+    own bias, besides the one that the feed-forward form adds.
     """
 
     def __init__(self, spec: Spectral, in_channels: int, out_channels: int, *, dim: int, bias: bool) -> None:
@@ -54,7 +55,7 @@ class SpectralOperator(SubdomainOperator):
         self.skip = nn.Linear(in_channels, out_channels) if spec.skip else None
 
     def waves(self, cell: Cell) -> tuple[Tensor, Tensor, Float[Tensor, " mode"], Int[Tensor, " mode"]]:
-        """Cosine and sine of $\\pi k x$ for the visible modes, their factors $c_k$, and their places in the weights."""
+        """Cosine and sine of $\\pi k x$ for the visible modes, their factors $c_k$, and their indices."""
         return _waves(self.frequencies, cell.points, cell.coordinates.dtype, cell.coordinates.device)
 
     def definition(
@@ -89,13 +90,13 @@ class SpectralOperator(SubdomainOperator):
 def _waves(
     frequencies: tuple[tuple[int, ...], ...], points: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> tuple[Float[Tensor, "point mode"], Float[Tensor, "point mode"], Float[Tensor, " mode"], Int[Tensor, " mode"]]:
-    seen = [
+    visible = [
         index
         for index, mode in enumerate(frequencies)
-        if all(2 * abs(k) < n for k, n in zip(mode, points, strict=True))  # the points tell it from the others
+        if all(2 * abs(k) < n for k, n in zip(mode, points, strict=True))  # no alias
     ]
     x = Cell.build(points, Midpoint(), dtype=torch.float64, device=device).coordinates
-    modes = torch.tensor([frequencies[index] for index in seen], dtype=torch.float64, device=device)
+    modes = torch.tensor([frequencies[index] for index in visible], dtype=torch.float64, device=device)
     twice = torch.where(modes[:, -1] == 0, 1.0, 2.0)
-    phase = torch.pi * x @ modes.mT  # many turns, of which half precision would lose the fractions
-    return phase.cos().to(dtype), phase.sin().to(dtype), twice.to(dtype), torch.tensor(seen, device=device)
+    phase = torch.pi * x @ modes.mT  # many periods: half precision would lose the phase
+    return phase.cos().to(dtype), phase.sin().to(dtype), twice.to(dtype), torch.tensor(visible, device=device)

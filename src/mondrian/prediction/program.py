@@ -29,7 +29,7 @@ from torch.export import Dim, ExportedProgram
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from mondrian.operators import Evaluation
+from mondrian.operators import KernelMethod
 from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.prediction.predictor import Predictor
 from mondrian.support.files import write_atomically
@@ -189,8 +189,8 @@ def _reason(error: BaseException) -> str:
 @contextmanager
 def _kept_evaluations(predictor: Predictor, x: Float[Tensor, "batch channel *space"]) -> Iterator[None]:
     """What operators choose for these samples, for any number of them: a program has one way through it."""
-    operators = [part for part in predictor.model.modules() if isinstance(part, RidgeOperator) and not part.evaluation]
-    chosen: dict[RidgeOperator, Evaluation] = {}
+    operators = [part for part in predictor.model.modules() if isinstance(part, RidgeOperator) and not part.method]
+    chosen: dict[RidgeOperator, KernelMethod] = {}
 
     def look(operator: nn.Module, given: tuple[Any, ...]) -> None:
         assert isinstance(operator, RidgeOperator)
@@ -205,11 +205,11 @@ def _kept_evaluations(predictor: Predictor, x: Float[Tensor, "batch channel *spa
             hook.remove()
     try:
         for operator, evaluation in chosen.items():
-            operator.evaluation = evaluation
+            operator.method = evaluation
         yield
     finally:
         for operator in chosen:
-            operator.evaluation = None
+            operator.method = None
 
 
 @contextmanager

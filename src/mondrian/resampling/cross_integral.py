@@ -9,10 +9,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mondrian.operators.base import positive
 from mondrian.points.tiles import Tiles
 from mondrian.quadrature import Cell
 from mondrian.resampling.learned import LearnedResampler, ResamplerSpec
+from mondrian.support.checks import positive
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,12 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
     "mondrian.meshes.files": ("mondrian.data.meshes.files", "mondrian.points.mesh"),
     "mondrian.meshes.poisson": ("mondrian.data.meshes.poisson",),
     "mondrian.meshes.surrogate": ("mondrian.surrogate.meshes",),
+    "mondrian.operators.evaluation": (
+        "mondrian.operators.kernel_method",
+        "mondrian.operators.kernel_cache",
+        "mondrian.operators.separation_terms",
+    ),
+    "mondrian.operators.stacked": ("mondrian.operators.kernel_mix",),
     "mondrian.points.attention": ("mondrian.attention.centres", "mondrian.points.arrangement"),
     "mondrian.points.cross_attention": ("mondrian.resampling.cross_attention",),
     "mondrian.points.cross_integral": ("mondrian.resampling.cross_integral",),
@@ -58,6 +64,12 @@ NAMES: dict[str, dict[str, str]] = {  # names that moved: the module they left, 
 
 
 RENAMED: dict[str, dict[str, str]] = {  # names that changed: the module they were in, and the full new name
+    "mondrian.operators": {"Evaluation": "mondrian.operators.KernelMethod"},
+    "mondrian.operators.stacked": {"stacked_mix": "mondrian.operators.kernel_mix.mix_kernels"},
+    "mondrian.operators.evaluation": {
+        "Evaluation": "mondrian.operators.KernelMethod",
+        "Weights": "mondrian.operators.kernel_cache.WeightSnapshot",
+    },
 }
 
 
@@ -93,7 +105,7 @@ class FormerModules(MetaPathFinder, Loader):
                     return getattr(import_module(place), name)
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
 
-        module.__getattr__ = attribute  # type: ignore[method-assign]
+        module.__getattr__ = former_names(module.__name__, otherwise=attribute)  # type: ignore[method-assign]
 
 
 def install() -> None:
@@ -102,5 +114,10 @@ def install() -> None:
         sys.meta_path.insert(0, FormerModules())
 
 
-def _warn(message: str) -> None:
-    warnings.warn(f"{message}; the next release removes the former name", DeprecationWarning, stacklevel=3)
+def warn_renamed(former: str, current: str) -> None:
+    """Warn the caller of an attribute that has another name now."""
+    _warn(f"{former} is now {current}", stacklevel=4)
+
+
+def _warn(message: str, stacklevel: int = 3) -> None:
+    warnings.warn(f"{message}; the next release removes the former name", DeprecationWarning, stacklevel=stacklevel)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mondrian.grid import Grid
 from mondrian.models.fields import FieldSpec, check_input, check_match
-from mondrian.operators.base import positive
+from mondrian.support.checks import positive
 
 
 class BaselineSettings(TypedDict, total=False):

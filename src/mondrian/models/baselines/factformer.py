@@ -14,7 +14,7 @@ from mondrian.artefact import OperatorModel
 from mondrian.grid import Grid
 from mondrian.models.baselines.base import BaselineSettings, BaselineSpec, check_heads, fractions, mlp
 from mondrian.models.baselines.updown import Down, Up
-from mondrian.operators.base import positive
+from mondrian.support.checks import positive
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from mondrian.decomposition import Decomposition
 from mondrian.grid import Grid
 from mondrian.models.baselines.base import BaselineSettings, BaselineSpec, check_heads, mlp, unit_coordinates
 from mondrian.models.baselines.fourier import fourier_multiply
-from mondrian.operators.base import positive
+from mondrian.support.checks import positive
 
 
 @dataclass(frozen=True)

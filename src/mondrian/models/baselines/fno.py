@@ -16,7 +16,7 @@ from mondrian.artefact import OperatorModel
 from mondrian.grid import Grid
 from mondrian.models.baselines.base import BaselineSettings, BaselineSpec
 from mondrian.models.baselines.fourier import check_spectrum, crop_domain, fourier_multiply, pad_domain
-from mondrian.operators.base import positive
+from mondrian.support.checks import positive
 from mondrian.support.libraries import library
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mondrian.artefact import OperatorModel
 from mondrian.grid import Grid
 from mondrian.models.baselines.base import BaselineSettings, BaselineSpec, check_heads, mlp, unit_coordinates
-from mondrian.operators.base import positive
+from mondrian.support.checks import positive
 from mondrian.support.spec import Spec
 
 

@@ -27,7 +27,6 @@ from mondrian.models.fields import check_match
 from mondrian.models.points.network import PointNetwork
 from mondrian.models.points.values import packed
 from mondrian.operators import OperatorSpec, SeparableMixture
-from mondrian.operators.base import positive
 from mondrian.points.arrangement import Arrangement
 from mondrian.points.partition import Boxes, PartitionSpec
 from mondrian.points.placement import Placement
@@ -35,6 +34,7 @@ from mondrian.points.point_set import PointSet
 from mondrian.quadrature import Cell, Midpoint, Quadrature
 from mondrian.resampling.cross_attention import CrossAttention
 from mondrian.resampling.learned import ResamplerSpec
+from mondrian.support.checks import positive
 
 
 @dataclass(frozen=True)

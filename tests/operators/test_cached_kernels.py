@@ -9,9 +9,10 @@ from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
 from mondrian import Integral, LowRank, Mixture, SeparableMixture
-from mondrian.operators import Evaluation, stacked
-from mondrian.operators.evaluation import KernelCache, SeparationTerms, Weights
+from mondrian.operators import KernelMethod, kernel_mix
+from mondrian.operators.kernel_cache import KernelCache, WeightSnapshot
 from mondrian.operators.ridge import Ridge, terms_needed
+from mondrian.operators.separation_terms import SeparationTerms
 from mondrian.quadrature import Cell, Midpoint
 from tests.operators.cases import RIDGE, SPECS, cell_of, choose, operator, ways
 
@@ -27,7 +28,7 @@ def asked(monkeypatch):
         calls.append(args)
         return terms_needed(*args, **more)
 
-    monkeypatch.setattr("mondrian.operators.evaluation.terms_needed", counted)
+    monkeypatch.setattr("mondrian.operators.separation_terms.terms_needed", counted)
     return calls
 
 
@@ -64,19 +65,19 @@ def test_other_weights_in_every_call_are_never_mistaken_for_each_other(name):
 
 def test_weights_know_when_they_were_written_to_or_replaced():
     first, second = torch.zeros(3), torch.zeros(3)
-    before = Weights.now([first])
-    assert before == Weights.now([first])
-    assert before != Weights.now([second])
+    before = WeightSnapshot.take([first])
+    assert before == WeightSnapshot.take([first])
+    assert before != WeightSnapshot.take([second])
     first += 1
-    after = Weights.now([first])
+    after = WeightSnapshot.take([first])
     assert before != after
     assert after.same_tensors_as(before)
-    assert not Weights.now([second]).same_tensors_as(before)
+    assert not WeightSnapshot.take([second]).same_tensors_as(before)
     assert copy.deepcopy(after) != after
     assert pickle.loads(pickle.dumps(after)) != after
     with torch.inference_mode():
         uncounted = torch.zeros(3)
-    assert Weights.now([uncounted]) != Weights.now([uncounted])
+    assert WeightSnapshot.take([uncounted]) != WeightSnapshot.take([uncounted])
 
 
 def test_a_training_with_passes_without_gradients_reads_the_weights_once_in_many_calls(asked):
@@ -99,7 +100,7 @@ def test_weights_that_are_loaded_while_training_count_at_once(assign):
     with torch.no_grad():
         steep.first.weight *= 2.5
     v = torch.randn(1, 1, 3, cell.size)
-    gentle.evaluation = Evaluation.SEPARATED
+    gentle.method = KernelMethod.SEPARATED
     gentle(v, cell)
     few = gentle.terms.terms
     gentle.load_state_dict(steep.state_dict(), assign=assign)
@@ -118,7 +119,7 @@ def test_kernels_may_sharpen_until_no_separation_is_left(monkeypatch):
             built.first.weight *= 1.1
         u = built(v, cell)
         used.append(built.choose(1, cell))
-    assert [used[0], used[-1]] == [Evaluation.SEPARATED, Evaluation.COLLAPSED]
+    assert [used[0], used[-1]] == [KernelMethod.SEPARATED, KernelMethod.COLLAPSED]
     torch.testing.assert_close(u, built.definition(v, cell))
 
 
@@ -225,7 +226,7 @@ def test_weights_on_the_cpu_are_read_there_whatever_the_default_device():
 @pytest.mark.parametrize("name", [*RIDGE, "low_rank"])
 def test_a_kernel_is_dropped_when_the_weights_are_cast_or_loaded(name):
     built = operator(SPECS[name]).eval()
-    choose(built, None if name == "low_rank" else Evaluation.SEPARATED, tolerance=1e-5)
+    choose(built, None if name == "low_rank" else KernelMethod.SEPARATED, tolerance=1e-5)
     v = torch.randn(1, 2, 4, CELL.size)
     for change in (lambda: built.double().float(), lambda: built.load_state_dict(built.state_dict())):
         with torch.no_grad():
@@ -265,7 +266,7 @@ def test_nothing_is_kept_of_weights_whose_writes_are_not_counted():
 
 def test_what_is_kept_does_not_keep_a_graph():
     weight = torch.zeros(3, requires_grad=True)
-    assert all(tensor.grad_fn is None for tensor in Weights.now([weight, 2 * weight]).tensors)
+    assert all(tensor.grad_fn is None for tensor in WeightSnapshot.take([weight, 2 * weight]).tensors)
 
 
 @pytest.mark.usefixtures("float64")
@@ -274,7 +275,7 @@ def test_what_is_kept_does_not_keep_a_graph():
 def test_a_stack_in_chunks_is_the_stack_in_one_and_so_are_its_gradients(name, parts, monkeypatch):
     cell, built = cell_of("2-D"), operator(SPECS[name], (4, 6))
     v = torch.randn(2, 5, 4, cell.size, requires_grad=True)
-    choose(built, Evaluation.DENSE if name.startswith("separable") else Evaluation.COLLAPSED)
+    choose(built, KernelMethod.DENSE if name.startswith("separable") else KernelMethod.COLLAPSED)
     found, used = [], []
     for rows in (10, 3, 1):
 
@@ -282,7 +283,7 @@ def test_a_stack_in_chunks_is_the_stack_in_one_and_so_are_its_gradients(name, pa
             used.append(rows)
             return [slice(start, start + rows) for start in range(0, len(v), rows)]
 
-        monkeypatch.setattr(stacked, "_chunks", chunks)
+        monkeypatch.setattr(kernel_mix, "_chunks", chunks)
         outputs = built(v, cell, parts=parts)
         slope = sum((n + 1) * u.sin().sum() for n, u in enumerate(outputs))
         found.append([*outputs, *torch.autograd.grad(slope, [v, *built.parameters()])])
@@ -294,9 +295,9 @@ def test_a_stack_in_chunks_is_the_stack_in_one_and_so_are_its_gradients(name, pa
 
 def test_chunks_hold_what_the_cache_of_each_thread_holds(monkeypatch):
     v, kernels = torch.zeros(10, 4, 16), torch.zeros(2, 1, 16, 16)
-    monkeypatch.setattr(stacked, "CACHE", 3 * 4 * 16 * 3)  # three rows: two terms and the input itself
+    monkeypatch.setattr(kernel_mix, "CPU_CHUNK", 3 * 4 * 16 * 3)  # three rows: two terms and the input itself
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    assert [(part.start, part.stop) for part in stacked._chunks(v, kernels)] == [(0, 3), (3, 6), (6, 9), (9, 12)]
+    assert [(part.start, part.stop) for part in kernel_mix._chunks(v, kernels)] == [(0, 3), (3, 6), (6, 9), (9, 12)]
 
 
 @pytest.mark.parametrize("spec", [Mixture, SeparableMixture, Integral])
@@ -308,4 +309,4 @@ def test_a_tolerance_that_is_none_is_refused(spec, tolerance):
 
 def test_with_no_tolerance_nothing_is_separated():
     built = SeparableMixture(tolerance=0.0).build(3, 3)
-    assert built.choose(4096, Cell.build((32, 32), Midpoint())) is not Evaluation.SEPARATED
+    assert built.choose(4096, Cell.build((32, 32), Midpoint())) is not KernelMethod.SEPARATED

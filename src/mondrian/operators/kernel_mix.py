@@ -1,4 +1,4 @@
-"""Kernels between points, then one matrix between channels: how a ridge kernel is applied at few points."""
+"""A sum of kernels between points, mixed by one matrix between channels: a ridge kernel at few points."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.operators.derivatives import differentiable_gradients, is_transformed
-from mondrian.operators.evaluation import autocast_type
+from mondrian.operators.kernel_cache import autocast_type
 
-CACHE = 2**19  # numbers in the stack of a chunk on a CPU for each of its threads: two megabytes in float32
-DEVICE = 2**26  # elsewhere, where few large products count
+CPU_CHUNK = 2**19  # entries of the stack of a chunk for each thread of a CPU: two megabytes in float32
+DEVICE_CHUNK = 2**26  # on other devices, where few large products are fastest
 
 
-def stacked_mix(
+def mix_kernels(
     v: Float[Tensor, "row channel_in y"],
     kernels: Float[Tensor, "term #channel_in y x"],
     matrix: Float[Tensor, "channel_out stack"],
@@ -27,20 +27,20 @@ def stacked_mix(
 ) -> tuple[Float[Tensor, "row channel_part x"], ...]:
     r"""$u_{rox} = \sum_{ti} A_{oti} \sum_y v_{riy} K_{tiyx} + \sum_i S_{oi} v_{rix} + b_{ro}$.
 
-    `matrix` holds $A_1 \dots A_T$ beside each other, and $S$ at the end if there is a skip. The output channels come in
-    so many `parts`, each a tensor of its own: gradients with respect to them need not be put together first. A
-    compiler, which fuses by itself, autocast, which casts by itself, and `torch.func` get the plain form.
+    `matrix` holds $A_1 \dots A_T$ side by side, followed by $S$ if there is a skip. The output channels come in `parts`
+    separate tensors, so that their gradients need not be concatenated first. A compiler, which fuses by itself,
+    autocast, which casts by itself, and `torch.func` get the plain form.
     """
     if torch.compiler.is_compiling() or autocast_type(v.device.type) is not None or is_transformed():
         return _plain(v, kernels, matrix, constant, parts)
-    return StackedMix.apply(v, kernels, matrix, constant, parts)
+    return KernelMix.apply(v, kernels, matrix, constant, parts)
 
 
-class StackedMix(torch.autograd.Function):
-    """`stacked_mix` in chunks of rows, with the channels first: all terms of a chunk are one matrix product.
+class KernelMix(torch.autograd.Function):
+    """`mix_kernels` in chunks of rows, channels first: one matrix product for all terms of a chunk.
 
-    The stack of terms is several times as large as the input. Only a chunk of it is ever held, and made again for the
-    gradient.
+    The stack of terms is several times as large as the input. Only one chunk of it exists at a time, and the gradient
+    computes it again.
     """
 
     @staticmethod
@@ -71,9 +71,7 @@ class StackedMix(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         v, kernels, matrix, constant = ctx.saved_tensors
-        if torch.is_grad_enabled() or is_transformed(
-            *slopes
-        ):  # second derivatives are wanted, or many slopes come as one
+        if torch.is_grad_enabled() or is_transformed(*slopes):  # second derivatives, or `vmap` over the slopes
             plain = partial(_plain, parts=ctx.parts)
             needed = ctx.needs_input_grad[:-1]
             return *differentiable_gradients(plain, (v, kernels, matrix, constant), needed, slopes), None
@@ -90,14 +88,14 @@ class StackedMix(torch.autograd.Function):
             source = v[chunk]
             stack, to_stack, slope = memory(len(source))
             stack.fill(source)
-            for place, part in zip(slope.parts, slopes, strict=True):
-                place.copy_(part[chunk])
+            for target, part in zip(slope.parts, slopes, strict=True):
+                target.copy_(part[chunk])
             to_matrix.addmm_(slope.joined, stack.used.mT)
             if len(constant) == 1:
                 to_constant += slope.joined.sum(dim=1)
             else:
                 to_constant[chunk] = slope.joined.view(len(matrix), *source.shape[::2]).sum(dim=-1).mT
-            product = torch.mm if len(matrix) > 1 else torch.mul  # a column times a row is no work for a matrix product
+            product = torch.mm if len(matrix) > 1 else torch.mul  # a column times a row is faster elementwise
             product(back, slope.joined, out=to_stack.used)
             to_each_kernel.baddbmm_(stack.sources.mT, to_stack.terms)
             *to_terms, to_source = to_stack.grouped
@@ -108,9 +106,9 @@ class StackedMix(torch.autograd.Function):
 
 
 class Stack:
-    """Memory for the input of some rows under each kernel, and at the end the input itself.
+    """Memory for some rows of the input under each kernel, followed by the input itself.
 
-    All views of it that products take are made once, since there are many chunks.
+    The views that the products use are made once, because there are many chunks.
     """
 
     def __init__(self, v: Tensor, kernels: Tensor, matrix: Tensor, rows: int) -> None:
@@ -132,7 +130,7 @@ class Stack:
 
 
 class Mixed:
-    """Memory for the output channels of some rows: `joined`, below each other, for products; and in `parts`, by row."""
+    """Memory for the output channels of some rows: `joined` for the products, and by row in `parts`."""
 
     def __init__(self, v: Tensor, matrix: Tensor, parts: int, rows: int) -> None:
         values = v.new_empty(len(matrix), rows, v.shape[2])
@@ -141,13 +139,13 @@ class Mixed:
 
 
 def _chunks(v: Tensor, kernels: Tensor) -> list[slice]:
-    room = CACHE * torch.get_num_threads() if v.device.type == "cpu" else DEVICE
-    size = room // (math.prod(v.shape[1:]) * (len(kernels) + 1))
+    entries = CPU_CHUNK * torch.get_num_threads() if v.device.type == "cpu" else DEVICE_CHUNK
+    size = entries // (math.prod(v.shape[1:]) * (len(kernels) + 1))
     return [slice(start, start + max(1, size)) for start in range(0, v.shape[0], max(1, size))]
 
 
 def _plain(v: Tensor, kernels: Tensor, matrix: Tensor, constant: Tensor, parts: int) -> tuple[Tensor, ...]:
-    """The same in one piece, for whoever has to see through it."""
+    """The whole sum by plain products, which compilers and transforms can differentiate."""
     source = v.transpose(0, 1)
     stack = (source @ kernels).flatten(0, 1)  # (term channel_in) row x
     if len(stack) < matrix.shape[1]:
