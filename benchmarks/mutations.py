@@ -37,7 +37,7 @@ CORE = (
     ),
     Fault(
         "Nyquist frequency kept",
-        "if all(2 * abs(k) < n for k, n in zip(mode, points, strict=True))  # the points tell it from the others",
+        "if all(2 * abs(k) < n for k, n in zip(mode, points, strict=True))  # no alias",
         "if all(2 * abs(k) <= n for k, n in zip(mode, points, strict=True))",
         OPERATORS,
     ),
@@ -54,10 +54,10 @@ CORE = (
         CONTRACT,
     ),
     Fault(
-        "a kernel is kept although the weights have changed",
+        "a cached kernel is used although the weights have changed",
         "if entry is None or entry[0] != key:",
         "if entry is None:",
-        ("tests/operators/test_evaluation.py", *CONTRACT),
+        ("tests/operators/test_cached_kernels.py", *CONTRACT),
     ),
     Fault(
         "another basis function taken for the constant one",
