@@ -303,7 +303,7 @@ def test_chunks_hold_what_the_cache_of_each_thread_holds(monkeypatch):
 @pytest.mark.parametrize("spec", [Mixture, SeparableMixture, Integral])
 @pytest.mark.parametrize("tolerance", [-1.0, 1.0, 10.0, float("nan")])
 def test_a_tolerance_that_is_none_is_refused(spec, tolerance):
-    with pytest.raises(ValueError, match=f"tolerance={tolerance} must be from 0 on and below 1"):
+    with pytest.raises(ValueError, match=f"tolerance={tolerance} must be at least 0 and below 1"):
         spec(tolerance=tolerance)
 
 

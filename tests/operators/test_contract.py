@@ -241,7 +241,7 @@ def test_a_cell_of_another_dimension_is_refused(name):
 
 @pytest.mark.parametrize(
     ("parts", "message"),
-    [(0, "parts=0 must be"), (-2, "parts=-2 must be"), (4, "parts=4 does not divide 6 output channels")],
+    [(0, "parts=0 must be"), (-2, "parts=-2 must be"), (4, "parts=4 must divide out_channels=6")],
 )
 def test_parts_that_there_cannot_be_are_refused(parts, message):
     with pytest.raises(ValueError, match=message):

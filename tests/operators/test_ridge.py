@@ -67,7 +67,7 @@ def test_weights_too_large_to_separate_are_said_so_and_evaluated_otherwise():
     v = torch.randn(1, 2, 4, cell.size)
     torch.testing.assert_close(built(v, cell), built.definition(v, cell))
     built.method = KernelMethod.SEPARATED
-    with pytest.raises(ValueError, match="cannot be separated to tolerance=1e-05"):
+    with pytest.raises(ValueError, match="tolerance=1e-05 cannot be met by a separated kernel"):
         built(v, cell)
 
 

@@ -73,7 +73,7 @@ def test_weights_that_are_many_cannot_be_separated_by_force():
     cell, built = cell_of("2-D"), operator(SPECS["mixture"])
     v, (weights, buffers) = torch.randn(1, 1, 4, cell.size), func.stack_module_state([built, built])
     built.method = KernelMethod.SEPARATED
-    with pytest.raises(ValueError, match=r"cannot be separated.*torch.func.vmap hides them"):
+    with pytest.raises(ValueError, match=r"cannot be met by a separated kernel.*torch.func.vmap does not hide"):
         func.vmap(lambda *state: func.functional_call(built, state, (v, cell)))(weights, buffers)
 
 
