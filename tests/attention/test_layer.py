@@ -152,8 +152,8 @@ def test_attention_costs_no_position_when_cells_are_relabelled():
     ("make", "message"),
     [
         (lambda: layer(GlobalAttention(n_heads=3)), "n_heads=3 does not divide hidden_channels=8"),
-        (lambda: layer(GlobalAttention(spatial_heads=(2,))), r"spatial_heads=\(2,\) needs 2 entries"),
-        (lambda: layer(positions=(Rotary(), Rotary())), "holds two biases or two rotations"),
+        (lambda: layer(GlobalAttention(spatial_heads=(2,))), r"spatial_heads=\(2,\) must have 2 entries"),
+        (lambda: layer(positions=(Rotary(), Rotary())), "has several biases or rotations"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(make, message):

@@ -199,7 +199,10 @@ def test_a_pattern_that_does_not_fit_is_refused(spec, lattice, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: WindowedAttention(window=(4, 4), shift=(4, 0)), r"shift=\(4, 0\) must lie between 0 and window"),
+        (
+            lambda: WindowedAttention(window=(4, 4), shift=(4, 0)),
+            r"shift=\(4, 0\) must be at least 0 and less",
+        ),
         (lambda: WindowedAttention(window=(4, 4), shift=(1,)), r"shift=\(1,\) of the same length"),
         (lambda: WindowedAttention(window=(0,)), r"window=\(0,\) must be positive"),
         (lambda: NeighborhoodAttention(radius=-1), "radius=-1 must be at least 0"),

@@ -50,7 +50,7 @@ def test_a_tiled_position_repeats_over_the_lattice():
 def test_a_learned_position_refuses_other_numbers_of_subdomains_and_says_what_to_choose():
     built = LearnedPosition().build(5, (4, 6))
     other = Lattice((8, 6), (False, False))
-    with pytest.raises(ValueError, match=r"\(4, 6\) subdomains, but there are \(8, 6\).*RelativeBias, Gaze, Rotary"):
+    with pytest.raises(ValueError, match=r"subdomains=\(8, 6\), but .* functions for \(4, 6\).*RelativeBias, Gaze"):
         built(torch.zeros(1, 48, 5, 4), Cell.build((2, 2), Midpoint()), other)
 
 
@@ -166,7 +166,7 @@ def test_a_gaze_makes_no_denormal_weights():
     line = Lattice((64,), (False,))
     bias = Gaze(sharpness=2.0).build(8, 2, 1).float()
     zero = torch.zeros(1, 2, 64, 1)
-    weights = GlobalAttention().shares(zero.float(), zero.float(), line, bias)
+    weights = GlobalAttention().weights(zero.float(), zero.float(), line, bias)
     assert weights.amin() > torch.finfo(torch.float32).tiny
     sharp = Gaze(sharpness=1.9).build(8, 2, 1)  # beyond the floor nothing counts, so nothing is learned either
     sharp(line.offsets(), line.reach).sum().backward()
@@ -239,7 +239,7 @@ def test_rotation_keeps_the_length_of_a_function():
 def test_rotary_needs_two_channels_an_axis():
     with pytest.raises(ValueError, match="Rotary needs 4 channels a head in 2 dimensions; got 2"):
         Rotary().angles(1, SQUARE, torch.device("cpu"))
-    with pytest.raises(ValueError, match=r"base=1.0 must be larger than 1"):
+    with pytest.raises(ValueError, match=r"base=1.0 must be greater than 1"):
         Rotary(base=1.0)
 
 

@@ -97,7 +97,7 @@ def test_swapping_the_axes_swaps_their_kernels():
 def test_down_and_up_blocks_fix_the_resolution():
     model = factformer(1, 1, hidden_channels=8, n_heads=2, resolution=(8, 12))
     assert model(torch.randn(1, 1, 8, 12)).shape == (1, 1, 8, 12)
-    with pytest.raises(ValueError, match=r"x has \(16, 24\) points; .* fix this model to resolution=\(8, 12\)"):
+    with pytest.raises(ValueError, match=r"x has \(16, 24\) points; .* fixes this model to resolution=\(8, 12\)"):
         model(torch.randn(1, 1, 16, 24))
 
 

@@ -11,7 +11,7 @@ import torch
 from mondrian import Grid, unet_no
 from mondrian.explore import Explorer, Question, Stroke
 from mondrian.explore.solving import Solver
-from mondrian.models.shares import attention_shares
+from mondrian.models.maps import attention_map
 from mondrian.resampling import resample
 from mondrian.rollout import rollout
 from mondrian.surrogate import Window
@@ -185,7 +185,7 @@ def test_shares_are_those_of_the_question_that_was_asked(phases: Explorer) -> No
     question = Question(points=(8, 8), strokes=(Stroke(field="u", at=(0.1, 0.1), width=0.3, amount=2.0),))
     found = phases.shares(question)
     x = torch.stack(list(phases.ask(question).given.values()))[None]
-    expected = attention_shares(phases.surrogate, x, phases.grid.with_points((8, 8)))
+    expected = attention_map(phases.surrogate, x, phases.grid.with_points((8, 8)))
     assert [each.block for each in found] == ["model.blocks.0", "model.blocks.1"]
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one.weights, other.weights)

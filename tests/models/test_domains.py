@@ -51,7 +51,7 @@ def test_rotary_on_a_ring_knows_its_length_and_says_what_to_choose():
     model = sized("nbr", periodic=True, positions=(Rotary(),))
     x = torch.randn(1, 2, 16, 12)
     model(x[:, :, :8])
-    with pytest.raises(ValueError, match=r"Rotary learned rings of \(4, 6\) subdomains, but there are \(8, 6\).*choose RelativeBias"):  # fmt: skip # noqa: E501
+    with pytest.raises(ValueError, match=r"subdomains=\(8, 6\), but Rotary was trained on rings of \(4, 6\).*choose RelativeBias"):  # fmt: skip # noqa: E501
         model(x, Grid((2.0, 1.5), periodic=(True, True)))
     model(x, Grid((2.0, 1.5), periodic=(False, True)))  # on a box its angles do not depend on the length
 
@@ -59,7 +59,8 @@ def test_rotary_on_a_ring_knows_its_length_and_says_what_to_choose():
 def test_a_learned_position_says_what_to_choose():
     model = sized("vit")
     with pytest.raises(
-        ValueError, match=r"each of \(4, 6\) subdomains, but there are \(8, 6\);.*choose RelativeBias, Gaze, Rotary"
+        ValueError,
+        match=r"subdomains=\(8, 6\), but LearnedPosition has functions for \(4, 6\);.*choose RelativeBias",
     ):
         model(torch.randn(1, 2, 16, 12), Grid((2.0, 1.5)))
 

@@ -122,7 +122,7 @@ def test_every_model_takes_them_and_every_parameter_learns(kind, norm):
 
 
 def test_an_unknown_norm_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"norm='batch' is not known; needed one of \['cell', 'point', 'none'\]"):
+    with pytest.raises(ValueError, match=r"norm='batch' is unknown; needed one of \['cell', 'point', 'none'\]"):
         TransformerSpec(1, 1, subdomains=(2, 2), norm="batch", grid=Grid(extent=(1.0, 1.0)))
 
 

@@ -292,7 +292,7 @@ def test_a_periodic_box_lets_opposite_sides_meet():
             "outside the box",
         ),
         (lambda m, p: m([torch.randn(2, p.size)], [p], [p, p]), "out_points holds 2 point sets; needed 1"),
-        (lambda m, p: m(torch.randn(1, 2, p.size), small(Boxes((2, 2))).place(p)), "placed in other cells"),
+        (lambda m, p: m(torch.randn(1, 2, p.size), small(Boxes((2, 2))).place(p)), "placed with another partition"),
         (
             lambda m, p: m(torch.randn(1, 2, p.size), p.coordinates),
             r"points is a tensor of shape \(81, 2\); needed Point",
@@ -359,13 +359,16 @@ def test_points_are_placed_on_the_cpu_whatever_the_default_device(partition):
         (lambda: point_no(1, 1, partition=Boxes((2, 2)), attention=CentreAttention(n_heads=3)), "does not divide"),
         (
             lambda: point_no(1, 1, partition=Boxes((2, 2)), n_heads=2, attention=CentreAttention()),
-            r"n_heads=2 and radius=None beside attention=CentreAttention\(.*: needed them in the attention",
+            r"n_heads=2 and radius=None conflict with attention=CentreAttention\(.*: needed either",
         ),
         (
             lambda: point_no(1, 1, partition=Boxes((2, 2)), radius=1.0, attention=CentreAttention()),
-            r"n_heads=None and radius=1\.0 beside attention=CentreAttention",
+            r"n_heads=None and radius=1\.0 conflict with attention=CentreAttention",
         ),
-        (lambda: PointSpec(1, 1, Boxes((2, 2)), positions=(Position(),)), r"holds Position\(\), which says nothing"),
+        (
+            lambda: PointSpec(1, 1, Boxes((2, 2)), positions=(Position(),)),
+            r"holds Position\(\), which is not defined",
+        ),
     ],
 )
 def test_impossible_settings_are_refused(make, message):

@@ -228,10 +228,10 @@ def test_reference_points_that_are_none_are_refused(points):
 
 
 def test_spatial_heads_of_another_dimension_are_refused():
-    with pytest.raises(ValueError, match=r"spatial_heads=\(2,\) needs 2 entries"):
+    with pytest.raises(ValueError, match=r"spatial_heads=\(2,\) must have 2 entries"):
         vit_no(1, 1, subdomains=(2, 2), cell_points=(2, 2), spatial_heads=(2,))
 
 
 def test_reference_points_that_spatial_heads_do_not_divide_are_refused():
-    with pytest.raises(ValueError, match=r"cell_points=\(4, 3\) cannot be shared out; needed multiples of \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"cell_points=\(4, 3\) must be multiples of \(2, 2\)"):
         vit_no(1, 1, subdomains=(2, 2), cell_points=(4, 3), spatial_heads=(2, 2))

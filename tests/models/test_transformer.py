@@ -373,11 +373,11 @@ def test_weights_that_are_cast_when_their_turn_comes_are_not_asked_for_their_pre
         (lambda: vit_no(1, 1, subdomains=(0, 4)), r"subdomains=\(0, 4\) must be at least 1 along each axis"),
         (
             lambda: vit_no(1, 1, subdomains=(4, 4), positions=(LearnedPosition(tile=(4,)),)),
-            r"tile=\(4,\) of a LearnedPosition needs 2 entries",
+            r"tile=\(4,\) of a LearnedPosition must have 2 entries",
         ),
         (
             lambda: vit_no(1, 1, subdomains=(4, 4), positions=(RelativeBias(), CoordinatePosition())),
-            r"positions=.* holds CoordinatePosition\(hidden=64\), which says nothing on a grid; needed LearnedPosition",
+            r"positions=.* holds CoordinatePosition\(hidden=64\), which is not defined on a grid; needed",
         ),
         (lambda: swin_no(1, 1, subdomains=(8,)), r"window=\(4, 4\) has 2 axes; the decomposition 1"),
         (lambda: vit_no(1, 1), "needed exactly one of the two"),

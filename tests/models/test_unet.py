@@ -371,13 +371,13 @@ def test_fixed_reference_points_carry_details_round_all_levels():
         ({"coarse_attention": (GlobalAttention(), GlobalAttention())}, "has 2 patterns; needed 1, one for each"),
         (
             {"coarse_attention": (GlobalAttention(spatial_heads=(2,)),), "cell_points": (4, 4)},
-            r"spatial_heads=\(2,\) needs 2 entries",
+            r"spatial_heads=\(2,\) must have 2 entries",
         ),
         ({"coarse_attention": (NeighborhoodAttention(radius=4),)}, r"radius=4 is too large for \(2, 4\)"),
         ({"coarse_attention": (WindowedAttention(window=(3, 2)),)}, r"window=\(3, 2\) is larger than the \(2, 4\)"),
         (
             {"cell_points": (6, 4), "coarsening": FewerPoints(), "levels": 3},
-            r"cell_points=\(6, 4\) cannot be shared out; needed multiples of \(4, 4\)",
+            r"cell_points=\(6, 4\) must be multiples of \(4, 4\)",
         ),
     ],
 )
@@ -396,6 +396,6 @@ def test_a_part_of_a_box_is_refused_unless_there_is_one_level():
     whole = Decomposition(Grid((1.0,), points=(16,)), (4,))
     slab = IsolatedSlab(whole, Rows(whole.lattice, 0, 2))
     x = torch.randn(1, 2, 8)
-    with pytest.raises(ValueError, match="slab=IsolatedSlab knows no coarser levels; needed levels=1"):
+    with pytest.raises(ValueError, match="slab=IsolatedSlab has no coarser levels; needed levels=1"):
         small(dim=1)(x, slab=slab)
     assert small(dim=1, levels=1)(x, slab=slab).shape == (1, 3, 8)

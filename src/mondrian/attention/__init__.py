@@ -1,4 +1,4 @@
-"""Attention between subdomains: patterns, positions, and the layer that puts them to work."""
+"""Attention between subdomains: patterns, position encodings, and the attention layer."""
 
 from mondrian.attention.centres import CentreAttention
 from mondrian.attention.coordinates import CoordinatePosition

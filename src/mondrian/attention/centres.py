@@ -1,4 +1,4 @@
-"""Attention between cells that lie anywhere, some of which may be empty."""
+"""Attention between cells at arbitrary positions, some of which may be empty."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mondrian.points.arrangement import Arrangement
 class CentreAttention(AttentionSpec):
     """Every cell attends to the cells that hold points and whose centres lie within `radius`; None means all of them.
 
-    The radius is counted in typical sizes of a cell, along every axis: on a full lattice it is that of
-    `NeighborhoodAttention`. A cell always sees itself. Scores of all pairs are computed and masked, which is what
-    up to some hundred cells cost anyway; for many boxes there are the patterns of the lattice.
+    The radius is measured in typical cell sizes along every axis; on a full lattice it equals that of
+    `NeighborhoodAttention`. A cell always attends to itself. The scores of all pairs are computed and then masked,
+    which costs little for up to a few hundred cells; for many boxes use the patterns of a lattice.
     """
 
     radius: float | None = None
@@ -68,11 +68,13 @@ class CentreAttention(AttentionSpec):
     def _added(
         self, q: Tensor, lattice: Lattice | LatticeRows, bias: Bias | None
     ) -> Float[Tensor, "sample #head row column"]:
-        """What is added to the scores: a bias, and minus infinity where nothing is seen."""
+        """The mask added to the scores: the bias, and minus infinity between cells that do not attend."""
         if not isinstance(lattice, Arrangement):
-            raise ValueError(f"CentreAttention got {lattice}; needed the arrangement of a PointOperator's cells")
+            raise ValueError(
+                f"CentreAttention got lattice={lattice}; needed the arrangement of a PointOperator's cells"
+            )
         shown = torch.zeros((), dtype=q.dtype, device=q.device)
         if isinstance(bias, OffsetBias):
             shown = bias.at(lattice.ways()).permute(0, 3, 1, 2).to(q.dtype)
-        # in rows, or no fused kernel of a GPU takes it
+        # contiguous, as fused GPU kernels require
         return torch.where(self.seen(lattice)[:, None], shown, -torch.inf).contiguous()

@@ -1,4 +1,4 @@
-"""Where a cell lies in the domain, as a function that is added to what lives on it."""
+"""Position encoding by coordinates: a function of the position in the domain, added to the features of a cell."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mondrian.support.checks import positive
 class CoordinatePosition(Position):
     r"""$v_i(x) + P\bigl(X_i(x), \log_2 s_i\bigr)$ with a small network $P$, added once before the blocks.
 
-    $X_i(x)$ is the place of the point in the domain's box, in $[-1, 1]^d$, and $s_i$ the size of the cell in typical
-    sizes, an axis each. Fits every partition, and says the same however its cells are numbered.
+    $X_i(x) \in [-1, 1]^d$ is the position of the point in the bounding box of the domain; $s_i$ is the size of the cell
+    along each axis, in typical sizes. It works on every partition and does not depend on the numbering of cells.
     """
 
     hidden: int = 64
@@ -48,6 +48,6 @@ class CoordinateFunction(nn.Module):
         sizes: Float[Tensor, "sample cell axis"],
         scales: Float[Tensor, "sample cell axis"],
     ) -> Float[Tensor, "batch cell channel point"]:
-        """`centres` and `sizes` as parts of half the domain's box, `scales` as logarithms of typical sizes."""
+        """`centres` and `sizes` in units of half the bounding box, `scales` as logarithms of sizes in typical sizes."""
         places = centres[:, :, None] + sizes[:, :, None] / 2 * cell.coordinates
         return v + self.network(torch.cat([places, scales[:, :, None].expand_as(places)], dim=-1)).mT

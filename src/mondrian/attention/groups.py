@@ -1,7 +1,7 @@
-"""Cells in groups that attend by themselves.
+"""Attention inside groups of cells.
 
-Groups are folded into the batch axis, `(batch group, head, cell, feature)`. A cell's features stay together in memory:
-of all samples they are the rows of one matrix, a group is a copy of some, and nothing is copied again for the heads.
+Groups are folded into the batch axis, `(batch group, head, cell, feature)`. The features of a cell stay contiguous: the
+cells of all samples are rows of one matrix, a group copies some of these rows, and heads need no further copy.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Groups:
-    """Which cells look from each group, which are looked at, and how they lie to each other.
+    """The query and key cells of each group, and the offsets between them.
 
-    Groups at an end of the lattice may hold places that no cell has: `queries` and `keys` name some cell there, which
-    is hidden from the cells that exist; `back` does not return to it. `hidden` is minus infinity where a query does not
-    see a key and nought elsewhere, or None where all see all.
+    Groups at an end of the lattice may be padded: `queries` and `keys` then name an arbitrary cell, which is masked for
+    all real queries, and `back` skips it. `hidden` is minus infinity where a query does not attend to a key and zero
+    elsewhere, or None if every query attends to every key.
     """
 
     queries: Int[Tensor, "group query"]
@@ -39,8 +39,9 @@ class Groups:
     ) -> Shaped[Tensor, "batch head query_cell feature"]:
         """Softmax attention inside each group.
 
-        With a bias that learns on a CPU by products of our own: the engine's kernel there has no gradient for a mask,
-        and what it does instead copies everything once more. It is more exact in half precision, though.
+        On a CPU, a bias that needs a gradient goes through explicit products: the fused CPU kernel of PyTorch has no
+        gradient for a mask, and its fallback copies everything once more. In half precision the fused kernel is more
+        accurate and is kept.
         """
         single = q.dtype.itemsize >= torch.float32.itemsize
         if bias is not None and bias.requires_grad and q.device.type == "cpu" and single:
@@ -55,7 +56,7 @@ class Groups:
         bias: Float[Tensor, "head query key"] | None,
         scale: float,
     ) -> Shaped[Tensor, "batch head query_cell feature"]:
-        """By the engine's attention."""
+        """By `scaled_dot_product_attention`."""
         queries, keys, values = self.split(q, self.queries), self.split(k, self.keys), self.split(v, self.keys)
         mask = mask_of(self.hidden, bias, q)
         return self.join(F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scale))
@@ -68,13 +69,13 @@ class Groups:
         bias: Float[Tensor, "head query key"],
         scale: float,
     ) -> Shaped[Tensor, "batch head query_cell feature"]:
-        """By two products and a softmax between them."""
+        """By two matrix products with a softmax in between."""
         queries = self.split_heads(q, self.queries)
         keys, values = (self.split_heads(u, self.keys) for u in (k, v))
         score = (queries @ keys.mT).unflatten(0, (q.shape[0], -1))
         added = bias if self.hidden is None else self.hidden[:, None] + bias
-        share = torch.add(added.to(q.dtype), score, alpha=scale).flatten(0, 1).softmax(dim=-1)
-        return self.join_heads(share @ values)
+        weights = torch.add(added.to(q.dtype), score, alpha=scale).flatten(0, 1).softmax(dim=-1)
+        return self.join_heads(weights @ values)
 
     def split(
         self, u: Shaped[Tensor, "batch head cell feature"], cells: Int[Tensor, "group inner"]
@@ -94,25 +95,25 @@ class Groups:
     def split_heads(
         self, u: Shaped[Tensor, "batch head cell feature"], cells: Int[Tensor, "group inner"]
     ) -> Shaped[Tensor, "batch_group head inner feature"]:
-        """`split` with the functions of each head together in memory."""
+        """`split` with the features of each head contiguous in memory."""
         batch, heads, size, features = u.shape
-        place = _in_all(cells, batch, size).view(-1, 1, cells.shape[1])
-        row = place * heads + torch.arange(heads, device=u.device)[:, None]
+        position = _in_all(cells, batch, size).view(-1, 1, cells.shape[1])
+        row = position * heads + torch.arange(heads, device=u.device)[:, None]
         return u.transpose(1, 2).reshape(-1, features).index_select(0, row.flatten()).view(*row.shape, features)
 
     def join_heads(
         self, u: Shaped[Tensor, "batch_group head query feature"]
     ) -> Shaped[Tensor, "batch head cell feature"]:
-        """`join` from there."""
+        """The inverse of `split_heads`, for queries."""
         _, heads, inner, features = u.shape
         batch = u.shape[0] // len(self.queries)
-        place = _in_all(self.back, batch, self.queries.numel())[:, None]
-        row = (place // inner * heads + torch.arange(heads, device=u.device)) * inner + place % inner
+        position = _in_all(self.back, batch, self.queries.numel())[:, None]
+        row = (position // inner * heads + torch.arange(heads, device=u.device)) * inner + position % inner
         return u.reshape(-1, features).index_select(0, row.flatten()).view(batch, -1, heads, features).transpose(1, 2)
 
 
 def hide(seen: Bool[Tensor, "*places"]) -> Float[Tensor, "*places"]:
-    """Added to scores: minus infinity where nothing is seen."""
+    """An additive mask: zero where a query attends, minus infinity elsewhere."""
     return torch.where(seen, 0.0, -torch.inf)
 
 
@@ -121,16 +122,16 @@ def mask_of(
     bias: Float[Tensor, "head query key"] | None,
     q: Shaped[Tensor, "batch head cell feature"],
 ) -> Float[Tensor, "#batch_group #head query key"] | None:
-    """What is added to the scores of all groups of all samples."""
+    """The additive mask for all groups of all samples."""
     if hidden is None:
         return None if bias is None else bias[None].to(q.dtype)
     mask = (hidden[:, None] if bias is None else hidden[:, None] + bias).to(q.dtype)
-    alone = q.shape[0] == 1 and not torch.compiler.is_compiling()  # a graph is for any number of samples
+    alone = q.shape[0] == 1 and not torch.compiler.is_compiling()  # a compiled graph must serve any batch size
     return mask if alone or len(mask) == 1 else mask.repeat(q.shape[0], 1, 1, 1)
 
 
 def _rows(u: Shaped[Tensor, "batch head cell feature"]) -> Shaped[Tensor, "row head_feature"]:
-    """The features of each cell of each sample: no copy where they are together in memory."""
+    """The features of each cell of each sample as one row; no copy if they are contiguous."""
     return u.transpose(1, 2).flatten(2).flatten(0, 1)
 
 

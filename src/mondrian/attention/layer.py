@@ -1,4 +1,4 @@
-"""Self-attention between the functions that live on the cells of a decomposition."""
+"""Self-attention between the functions on the cells of a decomposition."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class FunctionAttention(nn.Module):
     $$(q_i, k_i, v_i) = I_{QKV} u_i, \qquad
     u_i \leftarrow I_O \sum_j \operatorname{softmax}_j\Bigl(\tau \int q_i(y) \cdot k_j(y)\,dy + B_{ij}\Bigr)\, v_j$$
 
-    The integral is the mean over the cell, $\tau = (\text{channels a head})^{-1/2}$. Heads split the channels, the
-    cell (each part has the unit measure again), or both.
+    The integral is the mean over the cell and $\tau = (\text{channels per head})^{-1/2}$. Heads split the channels, the
+    cell (each part again has measure one), or both.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class FunctionAttention(nn.Module):
         if channels % spec.n_heads:
             raise ValueError(f"n_heads={spec.n_heads} does not divide hidden_channels={channels}")
         if spec.spatial_heads and len(spec.spatial_heads) != dim:
-            raise ValueError(f"spatial_heads={spec.spatial_heads} needs {dim} entries")
+            raise ValueError(f"spatial_heads={spec.spatial_heads} must have {dim} entries")
         chosen = spec.operator or operator
         self.spec = spec
         self.plain = False
@@ -51,7 +51,7 @@ class FunctionAttention(nn.Module):
         biases = [p.build(channels, heads, dim) for p in positions if isinstance(p, OffsetPosition)]
         rotations = [p for p in positions if isinstance(p, Rotary)]
         if len(biases) > 1 or len(rotations) > 1:
-            raise ValueError(f"positions={positions} holds two biases or two rotations; needed at most one of each")
+            raise ValueError(f"positions={positions} has several biases or rotations; needed at most one of each")
         self.bias = biases[0] if biases else None
         self.rotary = rotations[0] if rotations else None
 
@@ -59,27 +59,27 @@ class FunctionAttention(nn.Module):
         self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
     ) -> Float[Tensor, "batch cell channel point"]:
         q, k, v, place, scale = self._functions(u, cell, lattice)
-        if torch.compiler.is_compiling():  # as an argument it would be one graph for each resolution
+        if torch.compiler.is_compiling():  # as an argument it would cost one graph per resolution
             q, scale = q * scale, 1.0
         attend = self.spec.definition if self.plain else self.spec.attend
         with differentiable_attention():
-            seen = attend(q, k, v, place, self.bias, scale=scale)
-        return self.out(self._merge(seen, u, cell), cell)
+            attended = attend(q, k, v, place, self.bias, scale=scale)
+        return self.out(self._merge(attended, u, cell), cell)
 
-    def shares(
+    def weights(
         self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice, rows: Rows | None = None
     ) -> Float[Tensor, "batch head query cell"]:
-        """How much each cell takes up from each other one, by head; of `rows` those that look, otherwise all."""
+        """The attention weights of each head, with the cells of `rows` as queries, or all cells."""
         q, k, _, _, scale = self._functions(u, cell, lattice)
         all_rows = LatticeRows.of(lattice).keys
-        looking = rows or all_rows
-        q = q[:, :, looking.cells(q.device)]
-        return self.spec.shares(q, k, LatticeRows(looking, all_rows), self.bias, scale=scale)
+        queries = rows or all_rows
+        q = q[:, :, queries.cells(q.device)]
+        return self.spec.weights(q, k, LatticeRows(queries, all_rows), self.bias, scale=scale)
 
     def _functions(
         self, u: Float[Tensor, "batch cell channel point"], cell: Cell, lattice: Lattice | Slab
     ) -> tuple[Tensor, Tensor, Tensor, Lattice | LatticeRows, float]:
-        """Queries, keys and values by heads, who is there to be looked at, and what products become scores by."""
+        """Queries, keys and values by head, the lattice they live on, and the factor from products to scores."""
         part = cell.split(self.parts)
         q, k, v = self.project(u, cell, parts=3)
         scale = (u.shape[2] // self.spec.n_heads) ** -0.5
@@ -100,7 +100,7 @@ class FunctionAttention(nn.Module):
         return rotate(u.unflatten(2, (self.spec.n_heads, -1)), angles).flatten(2, 3)
 
     def _heads(self, u: Tensor, cell: Cell) -> Float[Tensor, "batch head cell feature"]:
-        """Features of a head are `(channel, point)`; heads are `(channel part, part of the cell)`."""
+        """The features of a head are `(channel, point)`; the heads are `(channel group, part of the cell)`."""
         dim, heads = len(self.parts), self.spec.n_heads
         pairs = [size for n, p in zip(cell.points, self.parts, strict=True) for size in (p, n // p)]
         split = u.reshape(*u.shape[:2], heads, -1, *pairs)

@@ -1,8 +1,8 @@
-"""Which subdomains attend to which: everywhere, inside windows, or within a radius.
+"""Which subdomains attend to which: all to all, inside windows, or within a radius.
 
-Each pattern gives `sees`, the plain statement of who looks at whom, and `attend`, which computes only that.
+Each pattern defines `sees`, the plain mask, and `attend`, which computes only what the mask keeps.
 Queries, keys and values are `(batch, head, cell, feature)`; scores are products over features, times a scale.
-In place of a lattice a pattern also takes `LatticeRows`: some rows of queries, and all rows of keys that they see.
+In place of a lattice a pattern also takes `LatticeRows`: rows of queries with all rows that they attend to.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ Bias = Callable[[Int[Tensor, "row column axis"], tuple[int, ...], tuple[int, ...
 
 @dataclass(frozen=True)
 class AttentionSpec(Spec):
-    """Base of the patterns: heads by channels and by space, and an operator other than the model's for attention.
+    """Base of the patterns: heads over channels and over space, and optionally an operator of its own.
 
-    `spatial_heads` cuts each cell once more: every part attends by itself. Empty means one part.
+    `spatial_heads` cuts each cell into parts that attend separately; empty means one part. `operator` computes queries,
+    keys, values and output; by default it is the operator of the model.
     """
 
     n_heads: int = 4
@@ -43,30 +44,30 @@ class AttentionSpec(Spec):
             raise ValueError(f"n_heads={self.n_heads} and spatial_heads={self.spatial_heads} must be at least 1")
 
     def in_block(self, index: int) -> AttentionSpec:
-        """The pattern of one block of a stack."""
+        """The pattern of block number `index`."""
         return self
 
     def check(self, lattice: Lattice) -> None:
-        """Refuse a lattice that the pattern does not fit."""
+        """Raise `ValueError` if the pattern does not fit the lattice."""
 
     def sees(self, lattice: Lattice | LatticeRows, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
         """Whether the first cell attends to the second."""
         raise NotImplementedError
 
     def width(self, axis: int, count: int) -> int:
-        """How many in a row of `count` cells along an axis a cell may see."""
+        """How many of the `count` cells along an axis a cell may attend to."""
         return count
 
     def rings(self, lattice: Lattice) -> tuple[int, ...]:
-        """The number of cells round each axis that is seen all the way round; 0 for others.
+        """The number of cells along each periodic axis that attention spans entirely; 0 for other axes.
 
-        Only there the length of the ring may count: what is seen less far must not know how long it is.
+        Only there may the length of the ring matter: a pattern with a shorter reach must not depend on it.
         """
         axes = enumerate(zip(lattice.counts, lattice.periodic, strict=True))
         return tuple(n if ring and self.width(axis, n) >= n else 0 for axis, (n, ring) in axes)
 
     def seen_by(self, rows: Rows) -> Rows:
-        """All rows that hold something that a cell of `rows` attends to."""
+        """All rows with a cell that some cell of `rows` attends to."""
         raise NotImplementedError
 
     def attend(
@@ -79,7 +80,7 @@ class AttentionSpec(Spec):
         *,
         scale: float = 1.0,
     ) -> Float[Tensor, "batch head query feature"]:
-        """Softmax attention over what each cell sees, with `scale` times the products of queries and keys as scores."""
+        """Softmax attention over the visible cells; scores are `scale` times the products of queries and keys."""
         raise NotImplementedError
 
     def definition(
@@ -92,10 +93,10 @@ class AttentionSpec(Spec):
         *,
         scale: float = 1.0,
     ) -> Float[Tensor, "batch head query feature"]:
-        """The same by a full score matrix, what is not seen masked."""
-        return self.shares(q, k, lattice, bias, scale=scale) @ v
+        """The same by a full, masked score matrix."""
+        return self.weights(q, k, lattice, bias, scale=scale) @ v
 
-    def shares(
+    def weights(
         self,
         q: Float[Tensor, "batch head query feature"],
         k: Float[Tensor, "batch head key feature"],
@@ -104,7 +105,7 @@ class AttentionSpec(Spec):
         *,
         scale: float = 1.0,
     ) -> Float[Tensor, "batch head query key"]:
-        """How much of what a cell takes up comes from each other one: the softmax of the scores."""
+        """The attention weights: the softmax of the masked scores."""
         span = LatticeRows.of(lattice)
         self.check(span.lattice)
         score = torch.einsum("bhif,bhjf->bhij", scale * q, k)
@@ -115,7 +116,7 @@ class AttentionSpec(Spec):
     def hide(
         self, score: Float[Tensor, "batch head query key"], span: LatticeRows
     ) -> Float[Tensor, "batch head query key"]:
-        """Take what is not seen out of the softmax."""
+        """Mask the scores of cells that are not attended to."""
         return score.masked_fill(~self.sees(span, score.device), -torch.inf)
 
 
@@ -149,10 +150,10 @@ class GlobalAttention(AttentionSpec):
 
 @dataclass(frozen=True)
 class WindowedAttention(AttentionSpec):
-    """Attention inside windows of `window` subdomains (Algorithm 2), moved by `shift` in every other block.
+    """Attention inside windows of `window` subdomains (Algorithm 2), shifted by `shift` in every other block.
 
-    On a periodic axis the windows go round the ring, and `window` must divide it. On another axis cells at
-    opposite ends never share a window; the windows at the ends are smaller where the shift or the count asks it.
+    On a periodic axis windows wrap around, and `window` must divide the number of subdomains. Otherwise cells at
+    opposite ends never share a window, and windows at the ends may be smaller.
     """
 
     window: tuple[int, ...] = (4, 4)
@@ -164,7 +165,7 @@ class WindowedAttention(AttentionSpec):
         if len(self.shift) != len(self.window) or any(w < 1 for w in self.window):
             raise ValueError(f"window={self.window} must be positive, shift={self.shift} of the same length")
         if any(not 0 <= s < w for s, w in zip(self.shift, self.window, strict=True)):
-            raise ValueError(f"shift={self.shift} must lie between 0 and window={self.window}, the latter excluded")
+            raise ValueError(f"shift={self.shift} must be at least 0 and less than window={self.window}")
 
     def in_block(self, index: int) -> WindowedAttention:
         return self if index % 2 else replace(self, shift=(0,) * len(self.window))
@@ -182,11 +183,11 @@ class WindowedAttention(AttentionSpec):
 
     def sees(self, lattice: Lattice | LatticeRows, device: torch.device | None = None) -> Bool[Tensor, "query key"]:
         span = LatticeRows.of(lattice)
-        queries, keys = (self._windows(rows, device) for rows in (span.queries, span.keys))
+        queries, keys = (self._windows(part, device) for part in (span.queries, span.keys))
         return (queries[:, None] == keys[None, :]).all(dim=-1)
 
     def _windows(self, rows: Rows, device: torch.device | None) -> Int[Tensor, "cell axis"]:
-        """The number of the window of each cell along each axis."""
+        """The index of the window of each cell along each axis."""
         place = rows.positions(device)
         for axis, (w, s, ring) in enumerate(zip(self.window, self.shift, rows.periodic, strict=True)):
             moved = place[:, axis] - s
@@ -223,10 +224,10 @@ class WindowedAttention(AttentionSpec):
 
 @dataclass(frozen=True)
 class NeighborhoodAttention(AttentionSpec):
-    """Attention to the subdomains within `radius` along every axis (Algorithm 3), round the ring where periodic.
+    """Attention to the subdomains within `radius` along every axis (Algorithm 3), wrapping on periodic axes.
 
-    Subdomains beyond are excluded. `zero_far=True` follows the letter of the paper's algorithm instead: their scores
-    are set to zero before the softmax, so that they still take part with weight one.
+    Subdomains beyond it are masked. `zero_far=True` follows the paper's algorithm literally instead: their scores are
+    set to zero before the softmax, so they still contribute with weight $e^0$.
     """
 
     radius: int = 2
@@ -273,9 +274,9 @@ class NeighborhoodAttention(AttentionSpec):
         groups = tiles(span, self.radius, q.device)
         offsets = span.offsets(q.device) if groups is None else groups.offsets
         reach = (self.radius,) * len(span.lattice.counts)
-        near_by = offsets.clamp(-self.radius, self.radius)  # others are not seen
+        near_by = offsets.clamp(-self.radius, self.radius)  # farther ones are masked
         values = None if bias is None else bias(near_by, reach, self.rings(span.lattice))
-        if groups is None:  # the halo would reach everything: nothing to save
+        if groups is None:  # the halo would cover everything: tiles save nothing
             near = offsets.abs().amax(dim=-1) <= self.radius
             return self._softmax(q, k, v, mask_of(hide(near[None]), values, q), v, scale)
         if not self.zero_far:
@@ -290,7 +291,7 @@ class NeighborhoodAttention(AttentionSpec):
     ) -> Tensor:
         if not self.zero_far or mask is None:
             return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-        # the far cells, all with weight exp(0), are all cells less the near ones
+        # the far cells, each of weight exp(0), are all cells minus the near ones
         score = (scale * q) @ k.mT + mask
         seen = torch.isfinite(mask).to(q.dtype)
         number = everywhere.shape[-2]

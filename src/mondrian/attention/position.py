@@ -1,4 +1,4 @@
-"""Position encodings: where a subdomain lies, or how far two lie apart."""
+"""Position encodings: absolute ones, and functions of the offset between two subdomains."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from mondrian.polynomials import total_degree
 from mondrian.quadrature import Cell
 from mondrian.support.spec import Spec
 
-FLOOR = (
-    -60.0
-)  # of a bias: weights below exp(-60) change no sum, but may be denormal numbers, which make processors slow
+FLOOR = -60.0  # of a bias: weights below exp(-60) change no sum, but denormal numbers would be slow
 
 
 @dataclass(frozen=True)
@@ -31,9 +29,9 @@ class Position(Spec):
 class LearnedPosition(Position):
     r"""A learned function for each subdomain, added once after the lift: $v_i(x) + p_i(x)$.
 
-    With `degree=0` it is one vector a subdomain, as in the paper's experiments; with a higher one a polynomial of that
-    total degree on the cell. With `tile` the functions repeat over the lattice (Swin: one for each place in a
-    window), and any number of subdomains will do.
+    With `degree=0` it is one vector per subdomain, as in the paper's experiments; otherwise a polynomial of that total
+    degree on the cell. With `tile` the functions repeat over the lattice (Swin: one for each position in a window), so
+    that any number of subdomains works.
     """
 
     degree: int = 0
@@ -45,9 +43,9 @@ class LearnedPosition(Position):
             raise ValueError(f"degree={self.degree} must be at least 0 and tile={self.tile} positive")
 
     def check(self, dim: int) -> None:
-        """Refuse a tile of another dimension."""
+        """Raise `ValueError` if the tile has another dimension."""
         if len(self.tile) not in (0, dim):
-            raise ValueError(f"tile={self.tile} of a LearnedPosition needs {dim} entries")
+            raise ValueError(f"tile={self.tile} of a LearnedPosition must have {dim} entries")
 
     def build(self, channels: int, counts: tuple[int, ...]) -> PositionFunctions:
         return PositionFunctions(self, channels, counts)
@@ -68,8 +66,8 @@ class PositionFunctions(nn.Module):
     ) -> Float[Tensor, "batch cell channel point"]:
         if not self.spec.tile and lattice.counts != self.counts:
             raise ValueError(
-                f"LearnedPosition has a function for each of {self.counts} subdomains, but there are {lattice.counts}; "
-                "for other numbers choose RelativeBias, Gaze, Rotary, or LearnedPosition(tile=...)"
+                f"subdomains={lattice.counts}, but LearnedPosition has functions for {self.counts}; for others choose "
+                "RelativeBias, Gaze, Rotary, or LearnedPosition(tile=...)"
             )
         functions = self.table @ cell.basis(self.spec.degree + 1).mT
         if isinstance(lattice, Lattice) and lattice.counts == self.counts:
@@ -83,39 +81,39 @@ class PositionFunctions(nn.Module):
 
 @dataclass(frozen=True)
 class OffsetPosition(Position):
-    r"""Base of the encodings that add a function of offsets to the scores: $S_{ij} + \beta(j - i)$."""
+    r"""Base of the encodings that add a function of the offset to the scores: $S_{ij} + \beta(j - i)$."""
 
     def build(self, channels: int, n_heads: int, dim: int) -> OffsetBias:
         raise NotImplementedError
 
 
 class OffsetBias(nn.Module):
-    """A function of offsets in subdomains, which need not be whole numbers; one value a head."""
+    """A function of the offset in subdomains, which need not be an integer; one value per head."""
 
     def forward(
         self, offsets: Int[Tensor, "row column axis"], reach: tuple[int, ...], rings: tuple[int, ...] = ()
     ) -> Float[Tensor, "head row column"]:
-        """The bias for a table of offsets of at most `reach`, evaluated once for each different offset.
+        """The bias for a table of offsets up to `reach`, evaluated once for each distinct offset.
 
-        `rings` has the number of subdomains round each axis that is seen all the way round, 0 for others.
+        `rings` has the number of subdomains along each periodic axis that attention spans entirely, 0 for others.
         """
         axes = [torch.arange(-n, n + 1, device=offsets.device) for n in reach]
         different = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(reach))
         index = torch.zeros_like(offsets[..., 0])
         for axis, n in enumerate(reach):
             index = index * (2 * n + 1) + offsets[..., axis] + n
-        return self.at(different, rings)[index].permute(2, 0, 1).contiguous()  # or no fused kernel of a GPU takes it
+        return self.at(different, rings)[index].permute(2, 0, 1).contiguous()  # as fused GPU kernels require
 
     def at(self, offsets: Shaped[Tensor, "*place axis"], rings: tuple[int, ...] = ()) -> Float[Tensor, "*place head"]:
-        """The values at some offsets, which go the shorter way round where there are rings."""
+        """The values at some offsets; on rings the shorter way round counts."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class RelativeBias(OffsetPosition):
-    r"""A learned function $\beta$ of the offset: a network, on a logarithmic scale.
+    r"""A learned function $\beta$ of the offset: a small network on a logarithmic scale.
 
-    It is defined for every number of subdomains. `hidden=0` takes the model's width.
+    It is defined for any number of subdomains. `hidden=0` uses the width of the model.
     """
 
     hidden: int = 0
@@ -130,7 +128,7 @@ class RelativeBias(OffsetPosition):
 
 
 class OffsetNetwork(OffsetBias):
-    """The network of `RelativeBias`, one output a head."""
+    """The network of `RelativeBias`, one output per head."""
 
     def __init__(self, dim: int, hidden: int, n_heads: int) -> None:
         super().__init__()
@@ -138,18 +136,18 @@ class OffsetNetwork(OffsetBias):
         self.second = nn.Linear(hidden, n_heads, bias=False)
 
     def at(self, offsets: Shaped[Tensor, "*place axis"], rings: tuple[int, ...] = ()) -> Float[Tensor, "*place head"]:
-        way = offsets.to(self.first.weight.dtype)
-        return self.second(F.gelu(self.first(way.sign() * torch.log2(1 + way.abs()) / 3)))
+        offset = offsets.to(self.first.weight.dtype)
+        return self.second(F.gelu(self.first(offset.sign() * torch.log2(1 + offset.abs()) / 3)))
 
 
 @dataclass(frozen=True)
 class Gaze(OffsetPosition):
-    r"""Each head begins by looking at one neighbour: $\beta(d) = -s\,|d - c|^2$, place $c$ and sharpness $s$ learned.
+    r"""Each head starts by attending to one neighbour: $\beta(d) = -s\,|d - c|^2$ with learned $c$ and $s$.
 
-    Otherwise attention would have to find out first which subdomains lie next to each other. The heads begin with the
-    neighbours along the axes, then come those across corners, then the first again; $s$ begins with `sharpness`.
-    Where attention goes all the way round a periodic axis, so does $d - c$, the shorter way. $\beta$ does not fall
-    below `FLOOR`.
+    Without it attention would first have to learn which subdomains are adjacent. The centres $c$ start at the
+    neighbours along the axes, then those across corners, then the first again; the sharpness $s$ starts at
+    `sharpness`. Where attention spans a whole periodic axis, $d - c$ is taken the shorter way round. $\beta$ is at
+    least `FLOOR`.
     """
 
     sharpness: float = 2.0
@@ -164,7 +162,7 @@ class Gaze(OffsetPosition):
 
 
 class GazeBias(OffsetBias):
-    """The places and sharpnesses of `Gaze`, one of each a head."""
+    """The centres and sharpnesses of `Gaze`, one of each per head."""
 
     def __init__(self, sharpness: float, n_heads: int, dim: int) -> None:
         super().__init__()
@@ -182,10 +180,10 @@ class GazeBias(OffsetBias):
 
 @dataclass(frozen=True)
 class Rotary(Position):
-    r"""Rotary encoding along the codomain: pairs of channels turn by an angle proportional to the subdomain's place.
+    r"""Rotary encoding of channels: pairs of them turn by an angle proportional to the position of the subdomain.
 
-    The score of two turned functions depends on the offset of their subdomains only. On a periodic axis the
-    frequencies are whole turns round the ring.
+    The score of two rotated functions depends only on the offset of their subdomains. On a periodic axis the
+    frequencies are integer multiples of one turn around the ring.
     """
 
     base: float = 100.0
@@ -193,12 +191,12 @@ class Rotary(Position):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.base > 1:
-            raise ValueError(f"base={self.base} must be larger than 1")
+            raise ValueError(f"base={self.base} must be greater than 1")
 
     def angles(self, pairs: int, lattice: Lattice | Rows, device: torch.device) -> Float64[Tensor, "cell pair"]:
-        """The angle of each pair of channels in each cell; pairs that no axis claims do not turn.
+        """The angle of each pair of channels in each cell; pairs left over by the axes do not turn.
 
-        In float64: they grow with the lattice, and only the place within a turn counts.
+        In float64: angles grow with the lattice, and only their value modulo one turn matters.
         """
         dim = len(lattice.counts)
         each = pairs // dim
@@ -217,7 +215,7 @@ class Rotary(Position):
 def rotate(
     u: Float[Tensor, "batch cell head channel point"], angles: Float64[Tensor, "cell pair"]
 ) -> Float[Tensor, "batch cell head channel point"]:
-    """Turn channel `2j` towards channel `2j + 1` by the cell's angle `j`; a last odd channel stays."""
+    """Rotate channel `2j` towards channel `2j + 1` by angle `j` of the cell; an odd last channel stays."""
     pairs = angles.shape[1]
     turning, rest = u[..., : 2 * pairs, :], u[..., 2 * pairs :, :]
     even, odd = turning.unflatten(-2, (pairs, 2)).unbind(dim=-2)

@@ -19,7 +19,7 @@ from mondrian.explore.question import Question
 from mondrian.explore.solving import Solver, allowed, at_points, solver_of
 from mondrian.grid import Grid
 from mondrian.metrics import mean_absolute_error, relative_l2_error
-from mondrian.models.shares import Shares, attention_shares
+from mondrian.models.maps import AttentionMap, attention_map
 from mondrian.prediction.predictor import Predictor
 from mondrian.rollout import Advance, field_and_step
 from mondrian.surrogate import Surrogate, evaluating
@@ -148,13 +148,13 @@ class Explorer:
         grid = self.grid.with_points(question.points)
         return Answer(grid, sample.given, predicted, known, seconds, sample.unsolved)
 
-    def shares(self, question: Question, at: Sequence[float] | None = None) -> list[Shares]:
+    def shares(self, question: Question, at: Sequence[float] | None = None) -> list[AttentionMap]:
         """Who looks at whom in the first application; with `at` how the subdomain there looks."""
         given = self._sample(question).given
         grid = self.grid.with_points(question.points)
         x = Predictor(self.surrogate, grid=grid).prepared(_batch(given))
         with evaluating(self.surrogate):
-            return attention_shares(self.surrogate, x, grid, at=at)
+            return attention_map(self.surrogate, x, grid, at=at)
 
     def _sample(self, question: Question) -> _Sample:
         """The sample at the points of the question; that of the last one is kept."""

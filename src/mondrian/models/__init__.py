@@ -1,16 +1,18 @@
-"""Models: the transformer operator and its settings, the U-Net made of it, and baselines."""
+"""Models: the transformer operator and its factories, the U-Net operator, models on points, and baselines."""
 
 from mondrian.models import baselines
 from mondrian.models.coarsening import Coarsening, FewerPoints, LargerSubdomains
+from mondrian.models.factories import nbr_no, swin_no, unet_no, vit_no
 from mondrian.models.fields import FieldSpec
+from mondrian.models.maps import AttentionMap, attention_map
 from mondrian.models.points import PointOperator, PointSpec, point_no
-from mondrian.models.settings import nbr_no, swin_no, unet_no, vit_no
-from mondrian.models.shares import Shares, attention_shares
 from mondrian.models.transfer import CrossAttentionTransfer, OperatorTransfer, SmoothTransfer, Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
 from mondrian.models.unet import UNetOperator, UNetSpec
+from mondrian.support.former import former_names
 
 __all__ = [
+    "AttentionMap",
     "Coarsening",
     "CrossAttentionTransfer",
     "FewerPoints",
@@ -19,14 +21,13 @@ __all__ = [
     "OperatorTransfer",
     "PointOperator",
     "PointSpec",
-    "Shares",
     "SmoothTransfer",
     "Transfer",
     "TransformerOperator",
     "TransformerSpec",
     "UNetOperator",
     "UNetSpec",
-    "attention_shares",
+    "attention_map",
     "baselines",
     "nbr_no",
     "point_no",
@@ -34,3 +35,5 @@ __all__ = [
     "unet_no",
     "vit_no",
 ]
+
+__getattr__ = former_names(__name__)

@@ -20,7 +20,7 @@ from mondrian.quadrature import Cell
 class Block(nn.Module):
     r"""Attention and feed-forward, each on the normalised function and added to it: $v + A(Nv)$, then $v + F(Nv)$.
 
-    With `branch_scale` what is added is scaled by a learned number a channel, which begins with this value.
+    With `branch_scale` each branch is multiplied by a learned factor per channel, which starts at this value.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ def _scale(start: float | None, channels: int) -> nn.Parameter | None:
 
 
 def _added(v: Tensor, branch: Tensor, scale: Tensor | None) -> Tensor:
-    """The sum; without a gradient in the memory of the branch, which nobody else needs."""
+    """The sum; without gradients it reuses the memory of the branch."""
     if scale is not None:
         return torch.addcmul(v, branch, scale)
     return v + branch if is_recorded() or branch.dtype != v.dtype else branch.add_(v)
 
 
 class BlockStack(nn.ModuleList):
-    """Blocks one after the other; with `stagger` every other one on the decomposition moved by half a subdomain.
+    """A sequence of blocks; with `stagger` every other one works on the decomposition moved by half a subdomain.
 
-    `first` is the number of the first block, where a stack goes on after another.
+    `first` is the number of the first block, for a stack that continues another.
     """
 
     def __init__(self, blocks: Iterable[Block] = (), *, stagger: bool = False, first: int = 0) -> None:

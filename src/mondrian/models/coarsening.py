@@ -1,4 +1,4 @@
-"""What half the resolution means: subdomains twice as large, or half the points in each."""
+"""Two ways to halve the resolution: larger subdomains, or fewer points in each."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from mondrian.support.spec import Spec
 
 @dataclass(frozen=True)
 class Coarsening(Spec):
-    """How the subdomains of a level become those of the next coarser one, whose grid has half the points an axis."""
+    """How one level leads to the next coarser one, whose grid has half the points along each axis."""
 
     def subdomains(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Number of subdomains of the next level along each axis."""
         raise NotImplementedError
 
     def divisor(self, level: int, heads: int) -> int:
-        """What must divide the points of a finest cell along an axis, so that `heads` divide those of `level`."""
+        """A number that must divide the points of a finest cell along an axis, so `heads` divides those of `level`."""
         raise NotImplementedError
 
     def pieces(self, level: int) -> int:
-        """How many finest subdomains a subdomain of `level` consists of along each axis."""
+        """How many finest subdomains make up a subdomain of `level` along each axis."""
         raise NotImplementedError
 
     def coarser(self, fine: Decomposition) -> Decomposition:
@@ -32,7 +32,7 @@ class Coarsening(Spec):
 
 @dataclass(frozen=True)
 class LargerSubdomains(Coarsening):
-    """Two subdomains an axis become one, with as many points as each of them had.
+    """Two subdomains along each axis merge into one with as many points as each of them had.
 
     >>> LargerSubdomains().subdomains((8, 4))
     (4, 2)
@@ -40,7 +40,7 @@ class LargerSubdomains(Coarsening):
 
     def subdomains(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         if any(count % 2 for count in counts):
-            raise ValueError(f"subdomains={counts} cannot be halved for a coarser level; needed even numbers")
+            raise ValueError(f"subdomains={counts} cannot be halved for a coarser level; needed even counts")
         return tuple(count // 2 for count in counts)
 
     def divisor(self, level: int, heads: int) -> int:
@@ -52,7 +52,7 @@ class LargerSubdomains(Coarsening):
 
 @dataclass(frozen=True)
 class FewerPoints(Coarsening):
-    """The same subdomains with half the points an axis.
+    """The same subdomains with half the points along each axis.
 
     >>> FewerPoints().subdomains((8, 4))
     (8, 4)

@@ -1,4 +1,4 @@
-"""What the reference points of the cells cannot hold, carried round the blocks."""
+"""A correction for the part of the input that the reference points of the cells cannot represent."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch.nn import functional as F
 
 
 class Detail(nn.Module):
-    r"""A pointwise map that is linear in the detail, with coefficients from what the blocks know at the point.
+    r"""A pointwise map, linear in the detail, with coefficients from the smooth input and output.
 
     $$\phi(d; s, y) = W \bigl( V d \odot \operatorname{gelu}(G [s; y] + b) \bigr)$$
 
-    $d = u - s$ is the input less its smooth part $s$, its image through the reference points; $y$ is the smooth answer.
-    No detail, no correction: where the reference points are the grid's own the model is the one without this map. $W$
-    begins as zero, so that a detail never seen in training changes nothing.
+    $d = u - s$ is the input minus its smooth part $s$, the input resampled to the reference points and back; $y$ is the
+    smooth output. Without detail there is no correction: where the reference points are those of the grid, the map is
+    zero. $W$ starts at zero, so detail that never occurs in training changes nothing.
     """
 
     def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
@@ -29,8 +29,8 @@ class Detail(nn.Module):
         self,
         detail: Float[Tensor, "batch in_channel *space"],
         smooth: Float[Tensor, "batch in_channel *space"],
-        answer: Float[Tensor, "batch out_channel *space"],
+        output: Float[Tensor, "batch out_channel *space"],
     ) -> Float[Tensor, "batch out_channel *space"]:
-        known = torch.cat([smooth, answer], dim=1)
-        d, s = (u.flatten(2).mT for u in (detail, known))
-        return self.out(self.detail(d) * F.gelu(self.gate(s))).mT.reshape(answer.shape)
+        inputs = torch.cat([smooth, output], dim=1)
+        d, s = (u.flatten(2).mT for u in (detail, inputs))
+        return self.out(self.detail(d) * F.gelu(self.gate(s))).mT.reshape(output.shape)

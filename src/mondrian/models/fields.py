@@ -1,4 +1,4 @@
-"""Models of fields on grids: what all of them are told, and what they take."""
+"""Models of fields on grids: their common settings, and checks of their input."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from mondrian.grid import Grid
 from mondrian.operators.kernel_cache import autocast_type
 from mondrian.support.checks import positive
 
-MOVED = ("_mp_param", "_fsdp_flattened")  # marks of DDP and FSDP: such weights are cast and moved when their turn comes
+MOVED = ("_mp_param", "_fsdp_flattened")  # set by DDP and FSDP, which cast and move weights when they use them
 
 
 @dataclass(frozen=True)
 class FieldSpec(ModelSpec):
-    """Describes a model that takes `(batch, in_channels, *space)` to `(batch, out_channels, *space)`.
+    """Describes a model that maps `(batch, in_channels, *space)` to `(batch, out_channels, *space)`.
 
-    `hidden_channels` is its width, which scales set, and `n_layers` its depth. `grid` is the box that inputs live on
-    when a call names no other; without it a unit box, not periodic.
+    `hidden_channels` is the width of the model and `n_layers` its depth. `grid` is the default box of inputs; without
+    it, a unit box that is not periodic.
     """
 
     in_channels: int
@@ -38,17 +38,17 @@ class FieldSpec(ModelSpec):
 
     @property
     def dim(self) -> int:
-        """Number of axes of the domain: those of the grid, and two without one."""
+        """Number of axes of the domain: that of the grid, or two without a grid."""
         return 2 if self.grid is None else self.grid.dim
 
     @property
     def default_grid(self) -> Grid:
-        """The box of a call that names none."""
+        """The box of inputs for which no grid is given."""
         return self.grid or Grid(extent=(1.0,) * self.dim)
 
 
 def check_input(x: Tensor, channels: int, dim: int, grid: Grid | None) -> None:
-    """Refuse what is no batch of functions with the right channels on the points of the grid, where it has some."""
+    """Raise `ValueError` unless `x` is a batch of functions with these channels on the points of the grid."""
     if not x.is_floating_point():
         raise ValueError(f"x has dtype {x.dtype}; needed a floating-point tensor")
     if x.ndim != dim + 2 or x.shape[1] != channels:
@@ -60,10 +60,10 @@ def check_input(x: Tensor, channels: int, dim: int, grid: Grid | None) -> None:
 
 
 def check_match(x: Tensor, model: nn.Module, *, name: str = "x") -> None:
-    """Refuse an input of another precision than the model's, or on another device. Autocast takes all but double."""
+    """Raise `ValueError` if input and model differ in device or precision; autocast accepts all but double."""
     weight = next(model.parameters(), None)
     if type(weight) not in (nn.Parameter, Tensor) or any(hasattr(weight, mark) for mark in MOVED):
-        return  # of weights that are spread over processes, say, nothing is known before they are used
+        return  # nothing is known of, say, sharded weights before they are used
     assert weight is not None
     if weight.device.type == "meta":
         return

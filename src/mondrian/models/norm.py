@@ -1,4 +1,4 @@
-"""How a block normalises the functions that its branches see, each subdomain by itself."""
+"""Normalisations of the input of a branch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUPS = 8
 
 
 class CellNorm(nn.GroupNorm):
-    r"""Group normalisation with statistics of each cell: means over a group of channels, integrals over the cell.
+    r"""Group normalisation with the statistics of each cell: means over a group of channels and over the cell.
 
     $$v_c \mapsto \gamma_c (v_c - m_g) / \sqrt{s_g + \epsilon} + \beta_c, \qquad
     m_g = \operatorname{mean}_{c \in g} \int v_c, \quad s_g = \operatorname{mean}_{c \in g} \int (v_c - m_g)^2$$
@@ -24,13 +24,13 @@ class CellNorm(nn.GroupNorm):
     def __init__(self, channels: int) -> None:
         super().__init__(math.gcd(GROUPS, channels), channels)
 
-    def forward(  # type: ignore[override]  # a function is normalised on its cell
+    def forward(  # type: ignore[override]  # the cell has the weights of the mean
         self, v: Float[Tensor, "batch cell channel point"], cell: Cell
     ) -> Float[Tensor, "batch cell channel point"]:
         if cell.quadrature.equal_weights:
-            # not by way of torch.nn, which refuses a group of one value
+            # not torch.nn.functional, which refuses a group of one value
             return torch.group_norm(v.flatten(0, 1), self.num_groups, self.weight, self.bias, self.eps).view(v.shape)
-        wide = torch.promote_types(v.dtype, torch.float32)  # what statistics are taken in, as by the engine's own norm
+        wide = torch.promote_types(v.dtype, torch.float32)  # precision of the statistics, as in torch
         groups = v.to(wide).unflatten(2, (self.num_groups, -1))
         weights = Cell.build(cell.points, cell.quadrature, dtype=wide, device=v.device).weights / groups.shape[3]
         centred = groups - (groups * weights).sum(dim=(3, 4), keepdim=True)
@@ -49,7 +49,7 @@ class PointNorm(nn.LayerNorm):
 
 
 class NoNorm(nn.Module):
-    """The functions as they are."""
+    """No normalisation."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

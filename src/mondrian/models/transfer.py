@@ -1,4 +1,4 @@
-"""From the points of a cell to half as many along each axis, and back: the three ways of a U-Net."""
+"""From the points of a cell to half as many along each axis and back: three transfers for a U-Net."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mondrian.support.spec import Spec
 
 @dataclass(frozen=True)
 class Transfer(Spec):
-    """Describes a map between two samplings of the same cell; one and the same goes down or up, as it is asked."""
+    """Describes a map between two sets of points of the same cell; the same spec serves both directions."""
 
     def build(self, in_channels: int, out_channels: int, *, dim: int = 2) -> TransferLayer:
         raise NotImplementedError
 
 
 class TransferLayer(nn.Module):
-    """Takes `(batch, cell, in_channels, given)` to `(batch, cell, out_channels, wanted)`, cell by cell.
+    """Maps `(batch, cell, in_channels, given)` to `(batch, cell, out_channels, wanted)`, cell by cell.
 
     The function may jump at the cuts that divide the cell into `pieces` along each axis.
     """
@@ -41,9 +41,9 @@ class TransferLayer(nn.Module):
 
 @dataclass(frozen=True)
 class SmoothTransfer(Transfer):
-    """Down by means over pairs of points, up by the polynomials with these means, of an odd `order`. Nothing learned.
+    """Down: means over pairs of points. Up: polynomials with these means, of an odd `order`. No parameters.
 
-    Nothing is interpolated across a cut of a finer level, as far as its points allow, unless `across_cuts`.
+    Polynomials do not reach across a cut of a finer level, as far as its points allow, unless `across_cuts`.
 
     >>> layer = SmoothTransfer().build(1, 1, dim=1)
     >>> from mondrian import Midpoint
@@ -67,16 +67,16 @@ class SmoothTransfer(Transfer):
 class SmoothTransferLayer(TransferLayer):
     r"""Down: $w_j = \tfrac12 (v_{2j} + v_{2j+1})$ along each axis. Up: $v_k = 2 \int_{k/2}^{(k+1)/2} p(s)\, ds$.
 
-    $p$ is the polynomial of degree `order - 1` whose means over the nearest `order` points of the same piece (all of
-    them, if there are fewer) are the given values. So the mean over a piece is kept exactly both ways, down after up is
-    the identity, and up after down is it on polynomials of that degree; on smooth functions to that order. `order=1`
-    repeats each value.
+    $p$ is the polynomial of degree `order - 1` whose means over the nearest `order` points of the same piece (or all of
+    them, if there are fewer) are the given values. Both directions keep the mean over a piece exactly. Down after up is
+    the identity; up after down is exact for polynomials of that degree and of that order for smooth functions.
+    `order=1` repeats each value.
 
-    What a finer level computes may jump at its cuts, of which some lie inside a larger subdomain. `across_cuts` takes
-    the whole cell for one piece all the same: smoother where a piece has few points, but refining the points of a model
-    converges to first order only. So it does where staggered blocks make jumps inside the pieces.
+    The output of a finer level may jump at its cuts, some of which lie inside a larger subdomain. `across_cuts` ignores
+    them: this is smoother where a piece has few points, but then the model converges only at first order as its points
+    are refined. The same holds where staggered blocks create jumps inside the pieces.
 
-    Other channels are made by a matrix at each point of the coarser side.
+    If the numbers of channels differ, a matrix is applied at each point of the coarser side.
     """
 
     def __init__(self, spec: SmoothTransfer, in_channels: int, out_channels: int) -> None:
@@ -92,19 +92,21 @@ class SmoothTransferLayer(TransferLayer):
             return self._mixed(self._sampled(v, given, [mean_matrix(n, v.dtype, v.device) for n in wanted.points]))
         if wanted.points == tuple(2 * n for n in given.points):
             parts = [1 if self.spec.across_cuts else math.gcd(pieces, n) for n in given.points]
-            mixed = self._mixed(v)  # under autocast of another dtype than its input
+            mixed = self._mixed(v)  # under autocast its dtype differs from that of its input
             matrices = [
                 refinement_matrix(n, self.spec.order, k, mixed.dtype, mixed.device)
                 for n, k in zip(given.points, parts, strict=True)
             ]
             return self._sampled(mixed, given, matrices)
-        raise ValueError(f"from {given.points} points of a cell to {wanted.points}; needed half or twice as many")
+        raise ValueError(
+            f"wanted has {wanted.points} points a cell, given {given.points}; needed half or twice as many"
+        )
 
     def _sampled(
         self, v: Float[Tensor, "batch cell channel given"], given: Cell, matrices: list[Tensor]
     ) -> Float[Tensor, "batch cell channel wanted"]:
-        """The product of the matrices of all axes, applied axis by axis; `plain` makes it first."""
-        with torch.autocast(v.device.type, enabled=False):  # means of half precision would lose digits for nothing
+        """Apply the matrix of each axis, one axis after the other; with `plain`, their Kronecker product at once."""
+        with torch.autocast(v.device.type, enabled=False):  # half precision would lose digits without saving time
             if self.plain:
                 product = torch.ones_like(matrices[0][:1, :1])
                 for matrix in matrices:
@@ -121,7 +123,7 @@ class SmoothTransferLayer(TransferLayer):
 
 @dataclass(frozen=True)
 class CrossAttentionTransfer(Transfer):
-    """Localized cross attention inside each cell: queries at the wanted points, keys and values at the given ones."""
+    """Cross attention inside each cell: queries at the wanted points, keys and values at the given ones."""
 
     attention: CrossAttention = CrossAttention()
 
@@ -131,7 +133,7 @@ class CrossAttentionTransfer(Transfer):
 
 @dataclass(frozen=True)
 class OperatorTransfer(Transfer):
-    """A subdomain operator whose input and output stand at different points; with `skip` a 1x1 map of means besides."""
+    """A subdomain operator from the given to the wanted points; with `skip`, plus a 1x1 map of the smooth transfer."""
 
     operator: CrossIntegral = CrossIntegral(ridges=8)
     skip: bool = True
@@ -144,7 +146,7 @@ class OperatorTransfer(Transfer):
 class LearnedTransferLayer(TransferLayer):
     r"""$(T v)(x) = (R v)(x) + (S P v)(x)$ with a learned resampler $R$ of the cell.
 
-    $P$ is a `SmoothTransfer` and $S$ a matrix; both are left out without a `skip`.
+    $P$ is a `SmoothTransfer` and $S$ a matrix; without `skip` the second term is absent.
     """
 
     def __init__(
@@ -166,7 +168,7 @@ class LearnedTransferLayer(TransferLayer):
 
 @constant
 def mean_matrix(points: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "wanted given"]:
-    """From `2 * points` values to the means of neighbouring two."""
+    """From `2 * points` values to the means of adjacent pairs."""
     identity = torch.eye(points, dtype=torch.float64, device="cpu")
     return identity.repeat_interleave(2, dim=1).div(2).to(device, dtype)
 
@@ -175,10 +177,10 @@ def mean_matrix(points: int, dtype: torch.dtype, device: torch.device) -> Float[
 def refinement_matrix(
     points: int, order: int, pieces: int, dtype: torch.dtype, device: torch.device
 ) -> Float[Tensor, "wanted given"]:
-    r"""From the means over `points` equal parts of a cell to those over twice as many, each piece by itself.
+    r"""From the means over `points` equal parts of a cell to those over twice as many, piece by piece.
 
-    The integral $U$ from the start of a piece is known at the ends of its parts and interpolated half-way between
-    them; means are its differences.
+    The integral $U$ from the start of a piece is known at the ends of the parts and interpolated half-way between
+    them; the means are its differences.
 
     >>> 8 * refinement_matrix(4, 3, 1, torch.float64, torch.device("cpu"))[2:4]
     tensor([[ 1.,  8., -1.,  0.],

@@ -1,4 +1,4 @@
-"""The transformer operator: one model, of which ViT-NO, Swin-NO and the neighbourhood model are settings."""
+"""The transformer operator; ViT-NO, Swin-NO and Nbr-NO are settings of it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from mondrian.support.spec import Spec
 class TransformerSpec(FieldSpec):
     """Everything that defines a `TransformerOperator` but its weights.
 
-    The domain is cut into a number of `subdomains` an axis, or into subdomains of a physical `subdomain_size`; of the
-    latter a larger domain has more. The blocks work on `cell_points` reference points in each, whatever the resolution
-    of the input; if not told on as many as the input needs (`reference_points`).
+    The domain is cut into a number of `subdomains` along each axis, or into subdomains of a physical `subdomain_size`,
+    of which a larger domain has more. The blocks work on `cell_points` reference points in each subdomain, whatever the
+    resolution of the input; by default on as many as the input needs (`reference_points`).
     With `stagger` every other block works on the decomposition moved by half a subdomain. `norm` is one of `NORMS`:
-    blocks normalise with statistics of each cell, of each point, or not at all. `branch_scale` is where learned scales
-    of their branches begin; without it they have none.
+    statistics of each cell, of each point, or no normalisation. `branch_scale` is the initial value of the learned
+    factors of all branches; without it there are none.
     """
 
     subdomains: tuple[int, ...] = ()
@@ -48,7 +48,7 @@ class TransformerSpec(FieldSpec):
     branch_scale: float | None = None
 
     def __post_init__(self) -> None:
-        Spec.__post_init__(self)  # the types first: how many axes there are follows from these two
+        Spec.__post_init__(self)  # types first: the number of axes follows from these two
         if bool(self.subdomains) == bool(self.subdomain_size):
             raise ValueError(
                 f"subdomains={self.subdomains} and subdomain_size={self.subdomain_size}: needed exactly one of the two"
@@ -61,29 +61,29 @@ class TransformerSpec(FieldSpec):
         for position in self.positions:
             if not isinstance(position, LearnedPosition | OffsetPosition | Rotary):
                 raise ValueError(
-                    f"positions={self.positions} holds {position}, which says nothing on a grid; needed "
+                    f"positions={self.positions} holds {position}, which is not defined on a grid; needed "
                     "LearnedPosition, RelativeBias, Gaze or Rotary"
                 )
             if isinstance(position, LearnedPosition):
                 position.check(self.dim)
         if self.norm not in NORMS:
-            raise ValueError(f"norm={self.norm!r} is not known; needed one of {list(NORMS)}")
+            raise ValueError(f"norm={self.norm!r} is unknown; needed one of {list(NORMS)}")
         if self.branch_scale is not None and not math.isfinite(self.branch_scale):
             raise ValueError(f"branch_scale={self.branch_scale} must be finite")
         for attention in self.attentions:
             if attention.spatial_heads and len(attention.spatial_heads) != self.dim:
-                raise ValueError(f"spatial_heads={attention.spatial_heads} needs {self.dim} entries")
+                raise ValueError(f"spatial_heads={attention.spatial_heads} must have {self.dim} entries")
         if self.cell_points and (len(self.cell_points) != self.dim or min(self.cell_points) < 1):
             raise ValueError(f"cell_points={self.cell_points} must hold {self.dim} numbers of at least 1")
         if self.cell_points and any(n % part for n, part in zip(self.cell_points, self.parts, strict=True)):
             raise ValueError(
-                f"cell_points={self.cell_points} cannot be shared out; needed multiples of {self.parts}, which spatial "
-                "heads and coarser levels divide"
+                f"cell_points={self.cell_points} must be multiples of {self.parts}, so that spatial heads and coarser "
+                "levels can split them"
             )
 
     @property
     def attentions(self) -> tuple[AttentionSpec, ...]:
-        """The pattern of each level, of which there is one."""
+        """The pattern of each level; here there is one level."""
         return (self.attention,)
 
     @property
@@ -95,7 +95,7 @@ class TransformerSpec(FieldSpec):
         return TransformerOperator(self)
 
     def block(self, width: int, attention: AttentionSpec) -> Block:
-        """A block of the model, with that many channels and this attention."""
+        """A block with `width` channels and this attention."""
         return Block(
             width,
             attention,
@@ -107,7 +107,7 @@ class TransformerSpec(FieldSpec):
         )
 
     def decompose(self, grid: Grid) -> Decomposition:
-        """Cut the box of a grid the way the model does; its points are the reference points of the cells."""
+        """The decomposition of a box that the model uses; its points are the reference points of the cells."""
         counts = self.subdomains or counts_by_size(grid, self.subdomain_size)
         if len(counts) != grid.dim:
             raise ValueError(f"grid has {grid.dim} axes; the subdomains have {len(counts)}")
@@ -117,26 +117,26 @@ class TransformerSpec(FieldSpec):
         return Decomposition(replace(grid, points=points, ends=()), counts)
 
     def reference_points(self, grid: Grid, counts: tuple[int, ...]) -> tuple[int, ...]:
-        """Reference points of a cell along each axis: the fewest that lie no further apart than those of the grid.
+        """Reference points of a cell along each axis: the fewest with at most the spacing of the grid.
 
-        Those of the grid itself where the cuts divide it. They are a multiple of `parts`.
+        Where the cuts divide the grid these are its own points. They are a multiple of `parts`.
         """
         pairs = zip(grid.intervals, counts, self.parts, strict=True)
         return tuple(part * math.ceil(n / (count * part)) for n, count, part in pairs)
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """What must divide the points of a cell along each axis: the spatial heads."""
+        """Which numbers must divide the points of a cell along each axis: the spatial heads."""
         return self.attention.spatial_heads or (1,) * self.dim
 
     def _check_rings(self, lattice: Lattice) -> None:
-        """A rotary encoding goes whole times round a ring: on one of another length it is not what was learned."""
+        """On a ring of another length a rotary encoding would have other frequencies than those it was trained with."""
         if not any(isinstance(p, Rotary) for p in self.positions) or self.subdomains or self.grid is None:
             return
         for known, count, ring in zip(self.counts(), lattice.counts, lattice.periodic, strict=True):
             if ring and count != known:
                 raise ValueError(
-                    f"Rotary learned rings of {self.counts()} subdomains, but there are {lattice.counts}; for other "
+                    f"subdomains={lattice.counts}, but Rotary was trained on rings of {self.counts()}; for other "
                     "numbers on a periodic axis choose RelativeBias, LearnedPosition(tile=...), or no position"
                 )
 
@@ -145,19 +145,19 @@ class TransformerSpec(FieldSpec):
         if self.subdomains:
             return self.subdomains
         if self.grid is None:
-            raise ValueError(f"subdomain_size={self.subdomain_size} needs a grid to say how many subdomains there are")
+            raise ValueError(f"subdomain_size={self.subdomain_size} needs a grid to determine the number of subdomains")
         return counts_by_size(self.grid, self.subdomain_size)
 
 
 class TransformerOperator(OperatorModel):
     """A transformer over the functions on the subdomains of a box.
 
-    Lift, position, blocks, projection; lift and projection are feed-forward operators on the subdomains too. Takes
-    `(batch, in_channels, *space)` to `(batch, out_channels, *space)` at any resolution: `grid` is the box and the kind
-    of its points, `x` says how many there are. Where the cuts do not divide them, the input is resampled to reference
-    points of the cells and the answer back; `out_grid` asks for the answer at other points of the same box, or of a
-    part of it. With `slab` the input lies on the cells of a part of a decomposition (`mondrian.parallel`). Fixed
-    `cell_points` are completed by `Detail`.
+    Lift, positions, blocks, projection; lift and projection are feed-forward operators on the subdomains. Maps
+    `(batch, in_channels, *space)` to `(batch, out_channels, *space)` at any resolution: `grid` gives the box and the
+    kind of points, the shape of `x` their number. If the cuts do not divide the points, the input is resampled to
+    reference points of the cells and the output back. `out_grid` asks for the output at other points of the same box,
+    or of a part of it. With `slab` the input lies on part of a decomposition (`mondrian.parallel`). With fixed
+    `cell_points`, `Detail` adds a correction.
 
     >>> import torch
     >>> model = TransformerSpec(in_channels=2, out_channels=1, hidden_channels=16, subdomains=(4, 4)).build()
@@ -200,16 +200,16 @@ class TransformerOperator(OperatorModel):
         decomposition = spec.decompose(box)
         inner, out = decomposition.grid, out_grid or box
         smooth = resample(x, box, inner)
-        answer = resample(self._on(smooth, decomposition), inner, out)
+        output = resample(self._on(smooth, decomposition), inner, out)
         if self.detail is None:
-            return answer
+            return output
         detail = resample(x - resample(smooth, inner, box), box, out)
-        return answer + self.detail(detail, resample(smooth, inner, out), answer)
+        return output + self.detail(detail, resample(smooth, inner, out), output)
 
     def _on(
         self, x: Shaped[Tensor, "batch channel *space"], decomposition: Subdomains
     ) -> Float[Tensor, "batch out_channels *space"]:
-        """From the points of the cells to the points of the cells, on a whole box or on a slab of one."""
+        """The model on the reference points of the cells of a whole box or of a slab."""
         spec = self.spec
         cell = Cell.build(decomposition.cell_points, spec.quadrature, dtype=x.dtype, device=x.device)
         v = self.lift(decomposition.cut(x), cell)
@@ -220,5 +220,5 @@ class TransformerOperator(OperatorModel):
     def _through(
         self, v: Float[Tensor, "batch cell channel point"], cell: Cell, decomposition: Subdomains
     ) -> Float[Tensor, "batch cell channel point"]:
-        """What happens between lift and projection."""
+        """All that lies between lift and projection."""
         return self.blocks(v, cell, decomposition)

@@ -1,4 +1,4 @@
-"""The U-Net operator: a transformer operator whose blocks work on levels, each half as fine as the one before."""
+"""The U-Net operator: a transformer operator on levels, each half as fine as the previous one."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from mondrian.support.spec import Spec
 
 @dataclass(frozen=True)
 class UNetSpec(TransformerSpec):
-    """Everything that defines a `UNetOperator` but its weights: a `TransformerSpec`, and what is below its level.
+    """Everything that defines a `UNetOperator` but its weights: a `TransformerSpec` and its coarser levels.
 
-    There are `n_layers` blocks before a level goes down and as many after it comes up, on the coarsest `n_layers` in
-    all. `attention` is the pattern of the finest level; `coarse_attention` are those of the others. If not told they
-    have the same one, but that the coarsest is global. Each level has `widening` times the channels of the finer one.
+    Each level has `n_layers` blocks before the next coarser level and as many after it; the coarsest has `n_layers`.
+    `attention` is the pattern of the finest level, `coarse_attention` those of the others; by default they have the
+    same pattern, except that the coarsest is global. Each level has `widening` times the channels of the finer one.
     """
 
     attention: AttentionSpec = NeighborhoodAttention(radius=1)
@@ -40,7 +40,7 @@ class UNetSpec(TransformerSpec):
     widening: int = 1
 
     def __post_init__(self) -> None:
-        Spec.__post_init__(self)  # the types first: the checks of a transformer ask for what the levels make of it
+        Spec.__post_init__(self)  # types first: the checks of a transformer use the levels
         positive(levels=self.levels, widening=self.widening)
         super().__post_init__()
         if self.coarse_attention and len(self.coarse_attention) != self.levels - 1:
@@ -53,7 +53,7 @@ class UNetSpec(TransformerSpec):
 
     @property
     def attentions(self) -> tuple[AttentionSpec, ...]:
-        """The pattern of each level, the finest first."""
+        """The pattern of each level, finest first."""
         if self.coarse_attention or self.levels == 1:
             return (self.attention, *self.coarse_attention)
         fine = self.attention
@@ -62,7 +62,7 @@ class UNetSpec(TransformerSpec):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """What must divide the points of a cell along each axis, so that each level can halve and share them out."""
+        """Which numbers must divide the points of a cell along each axis, so that all levels can split them."""
         heads = [attention.spatial_heads or (1,) * self.dim for attention in self.attentions]
         return tuple(
             math.lcm(*(self.coarsening.divisor(level, parts) for level, parts in enumerate(axis)))
@@ -84,7 +84,7 @@ class UNetSpec(TransformerSpec):
             attention.check(lattice)
 
     def blocks(self, level: int, *, first: int = 0) -> BlockStack:
-        """The blocks of a level, before it goes down or, from number `first` on, after it came up."""
+        """The blocks of a level before the coarser one, or, numbered from `first`, those after it."""
         width, attention = self.width(level), self.attentions[level]
         blocks = (self.block(width, attention.in_block(index)) for index in range(first, first + self.n_layers))
         return BlockStack(blocks, stagger=self.stagger, first=first)
@@ -98,11 +98,11 @@ class UNetOperator(TransformerOperator):
     r"""A transformer operator on levels: $v \leftarrow A\, M[Bv;\; U\, L\, D\, B v]$, where $L$ is the next level.
 
     $B$ and $A$ are the blocks of the level before and after the coarser one, $D$ and $U$ the `transfer` down and up,
-    $M$ brings both parts together. With `LargerSubdomains` a level has $2^d$ times fewer subdomains than the finer one
-    and everything that it does costs $2^d$ times less; with neighbourhoods or windows on the fine levels the cost is
-    linear in the number of subdomains, however far the coarsest level sees.
+    $M$ merges both. With `LargerSubdomains` a level has $2^d$ times fewer subdomains than the finer one and costs $2^d$
+    times less; with neighbourhoods or windows on the fine levels the cost is linear in the number of subdomains,
+    although the coarsest level is global.
 
-    Takes and gives what a `TransformerOperator` does, and with one level is one.
+    Inputs and outputs are those of a `TransformerOperator`; with one level it is one.
 
     >>> model = UNetSpec(2, 1, hidden_channels=16, n_layers=1, subdomains=(4, 4), levels=2).build()
     >>> model(torch.zeros(1, 2, 32, 32)).shape
@@ -124,15 +124,15 @@ class UNetOperator(TransformerOperator):
         if self.coarser is None or self.after is None:
             return super()._through(v, cell, decomposition)
         if not isinstance(decomposition, Decomposition):
-            raise ValueError(f"slab={type(decomposition).__name__} knows no coarser levels; needed levels=1")
+            raise ValueError(f"slab={type(decomposition).__name__} has no coarser levels; needed levels=1")
         v = self.blocks(v, cell, decomposition)
         return self.after(self.coarser(v, decomposition, cell), cell, decomposition)
 
 
 class CoarserLevel(nn.Module):
-    r"""What a level hands down and gets back: $M[v;\; U\, A\, L\, B\, D v]$, $L$ the level below this one.
+    r"""The coarser level as seen by the finer one: $M[v;\; U\, A\, L\, B\, D v]$ with the next coarser level $L$.
 
-    Down and up work on the cells of the coarser level, on which the finer points are twice as many along each axis.
+    $D$ and $U$ work on the cells of the coarser level, with twice as many points along each axis on the fine side.
     """
 
     def __init__(self, spec: UNetSpec, level: int) -> None:
@@ -164,9 +164,9 @@ class CoarserLevel(nn.Module):
 
 
 class Merge(nn.Module):
-    r"""The skip connection: $S v + W w + b$ of a level's own $v$ and of $w$ from below; $S$ begins as the identity.
+    r"""The skip connection $S v + W w + b$ of the fine $v$ and the coarse $w$; $S$ starts as the identity.
 
-    This is a 1x1 map of both, concatenated.
+    This is a 1x1 map of the concatenation of both.
     """
 
     def __init__(self, channels: int) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mondrian.artefact import OperatorModel
 from mondrian.grid import Grid
-from mondrian.models.answers import answer_on
+from mondrian.models.on_grid import apply_on
 from mondrian.resampling import resample
 from mondrian.rollout import Advance, field_and_step, rollout
 from mondrian.surrogate import Surrogate, evaluating
@@ -75,7 +75,7 @@ class Predictor:
         if self.applications == 1:
             if isinstance(self.model, Surrogate) and self.out_grid is not None:
                 return self.model(x, self.box, self.out_grid)
-            return answer_on(self.model, x, self.box, self.out_grid)
+            return apply_on(self.model, x, self.box, self.out_grid)
         assert isinstance(self.model, Surrogate)
         y = rollout(self.model, x, self.applications, self.box)
         if self.out_grid is None:

@@ -22,6 +22,9 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
     "mondrian.meshes.files": ("mondrian.data.meshes.files", "mondrian.points.mesh"),
     "mondrian.meshes.poisson": ("mondrian.data.meshes.poisson",),
     "mondrian.meshes.surrogate": ("mondrian.surrogate.meshes",),
+    "mondrian.models.answers": ("mondrian.models.on_grid",),
+    "mondrian.models.settings": ("mondrian.models.factories",),
+    "mondrian.models.shares": ("mondrian.models.maps",),
     "mondrian.operators.evaluation": (
         "mondrian.operators.kernel_method",
         "mondrian.operators.kernel_cache",
@@ -64,6 +67,20 @@ NAMES: dict[str, dict[str, str]] = {  # names that moved: the module they left, 
 
 
 RENAMED: dict[str, dict[str, str]] = {  # names that changed: the module they were in, and the full new name
+    "mondrian": {"attention_shares": "mondrian.attention_map"},
+    "mondrian.models": {
+        "Shares": "mondrian.models.AttentionMap",
+        "attention_shares": "mondrian.models.attention_map",
+    },
+    "mondrian.models.answers": {"answer_on": "mondrian.models.on_grid.apply_on"},
+    "mondrian.models.settings": {
+        "LevelSettings": "mondrian.models.factories.UNetSettings",
+        "Settings": "mondrian.models.factories.TransformerSettings",
+    },
+    "mondrian.models.shares": {
+        "Shares": "mondrian.models.maps.AttentionMap",
+        "attention_shares": "mondrian.models.maps.attention_map",
+    },
     "mondrian.operators": {"Evaluation": "mondrian.operators.KernelMethod"},
     "mondrian.operators.stacked": {"stacked_mix": "mondrian.operators.kernel_mix.mix_kernels"},
     "mondrian.operators.evaluation": {

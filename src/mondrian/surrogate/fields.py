@@ -8,7 +8,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from mondrian.grid import Grid
-from mondrian.models.answers import answer_on
+from mondrian.models.on_grid import apply_on
 from mondrian.surrogate.scaled import ScaledModel, ScaledSpec
 from mondrian.surrogate.window import Window
 
@@ -47,4 +47,4 @@ class Surrogate(ScaledModel):
     def forward(
         self, x: Shaped[Tensor, "batch channel *space"], grid: Grid | None = None, out_grid: Grid | None = None
     ) -> Float[Tensor, "batch out_channel *points"]:
-        return self.physical_output(answer_on(self.model, self.scaled_input(x), grid, out_grid))
+        return self.physical_output(apply_on(self.model, self.scaled_input(x), grid, out_grid))

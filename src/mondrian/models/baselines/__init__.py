@@ -1,4 +1,4 @@
-"""The models that the paper compares with, under the interface of our own."""
+"""The baselines of the paper, with the interface of our own models."""
 
 from mondrian.models.baselines.factformer import FactFormer, FactFormerSpec, factformer
 from mondrian.models.baselines.fano import FANO, FANOSpec, fano

@@ -1,4 +1,4 @@
-"""What the baselines have in common: their sizes, the box they live on, and coordinates on it."""
+"""Common parts of the baselines: sizes, the box, and coordinates on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mondrian.support.checks import positive
 
 
 class BaselineSettings(TypedDict, total=False):
-    """What every baseline takes besides its channels: the fields of `BaselineSpec`."""
+    """The fields of `BaselineSpec` that every factory accepts."""
 
     hidden_channels: int
     n_layers: int
@@ -27,7 +27,7 @@ class BaselineSpec(FieldSpec):
     """Describes a baseline."""
 
     def box(self, x: Tensor, grid: Grid | None, model: nn.Module) -> Grid:
-        """The grid that the points of `x` lie on; refuses an input that is no batch of functions for this model."""
+        """The grid of `x`; raises `ValueError` if `x` is not a valid input of this model."""
         check_input(x, self.in_channels, self.dim, grid)
         check_match(x, model)
         box = grid or self.default_grid
@@ -39,7 +39,7 @@ class BaselineSpec(FieldSpec):
 
 
 def check_heads(hidden_channels: int, n_heads: int) -> None:
-    """Refuse heads that do not share the channels evenly."""
+    """Raise `ValueError` if the heads do not divide the channels."""
     positive(n_heads=n_heads)
     if hidden_channels % n_heads:
         raise ValueError(f"n_heads={n_heads} does not divide hidden_channels={hidden_channels}")
@@ -51,7 +51,7 @@ def fractions(points: int, *, device: torch.device) -> Float[Tensor, " point"]:
 
 
 def unit_coordinates(x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch axis *space"]:
-    """Where the points of `x` lie in their box, each axis from 0 to 1, once for every sample.
+    """The coordinates of the points of `x`, from 0 to 1 along each axis, repeated for every sample.
 
     >>> unit_coordinates(torch.zeros(1, 3, 2))
     tensor([[[0.2500, 0.7500]]])
@@ -62,5 +62,5 @@ def unit_coordinates(x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, 
 
 
 def mlp(in_channels: int, hidden_channels: int, out_channels: int) -> nn.Sequential:
-    """Two linear layers with a GELU between them, over the last axis."""
+    """Two linear layers with a GELU in between, along the last axis."""
     return nn.Sequential(nn.Linear(in_channels, hidden_channels), nn.GELU(), nn.Linear(hidden_channels, out_channels))

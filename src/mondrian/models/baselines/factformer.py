@@ -95,7 +95,7 @@ class FactFormer(OperatorModel):
         box = self.spec.box(x, grid, self)
         if self.spec.resolution and box.points != self.spec.resolution:
             raise ValueError(
-                f"x has {box.points} points; its learned down and up blocks fix this model to "
+                f"x has {box.points} points; its learned down- and upsampling fixes this model to "
                 f"resolution={self.spec.resolution}"
             )
         fine = self.lift(x.movedim(1, -1))
@@ -125,7 +125,7 @@ class AxialBlock(nn.Module):
 
 
 class AxialAttention(nn.Module):
-    r"""An integral with a kernel that is a product over the axes, and made from the function itself.
+    r"""An integral whose kernel is a product over the axes, computed from the function itself.
 
     $$(Av)(x) = W N \int \prod_a \kappa_a(x_a, y_a)\, V v(y)\, dy, \qquad
     \kappa_a(s, t) = d^{-1/2}\, R_s q_a(s) \cdot R_t k_a(t)$$
@@ -193,7 +193,7 @@ def turn(u: Float[Tensor, "batch head point channel"], ring: bool) -> Float[Tens
 def integrate_axes(
     u: Float[Tensor, "batch head *space channel"], kernels: list[Tensor]
 ) -> Float[Tensor, "batch head *space channel"]:
-    """Integrate along one axis after the other; integrals are means over the points."""
+    """Integrate along one axis after the other, by means over the points."""
     for axis, kernel in enumerate(kernels):
         lines = u.movedim(2 + axis, 2)
         mixed = (kernel @ lines.flatten(3)) / kernel.shape[-1]
@@ -204,7 +204,7 @@ def integrate_axes(
 def integrate_whole(
     u: Float[Tensor, "batch head *space channel"], kernels: list[Tensor]
 ) -> Float[Tensor, "batch head *space channel"]:
-    """The same with the product of the kernels as one matrix over all pairs of points."""
+    """The same with the product of the kernels as one matrix of all pairs of points."""
     whole = kernels[0]
     for kernel in kernels[1:]:
         product = whole[..., :, None, :, None] * kernel[..., None, :, None, :]

@@ -1,4 +1,4 @@
-"""The Fourier attention neural operator (Calvello et al. 2024): attention between patches that are functions."""
+"""The Fourier attention neural operator (Calvello et al. 2024): attention between functions on patches."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class PatchBlock(nn.Module):
 
 
 class PatchAttention(nn.Module):
-    r"""Attention with operators for queries, keys and values, and the $L_2$ inner product of patches as score.
+    r"""Attention with operators for queries, keys and values; the score is the $L_2$ inner product of patches.
 
     $$(Av)_i(x) = W \sum_j \operatorname{softmax}_j\Bigl(d^{-1/2} \int q_i(y) \cdot k_j(y)\,dy\Bigr)\, u_j(x), \qquad
     (q_i, k_i, u_i) = S v_i$$

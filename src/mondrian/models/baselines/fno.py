@@ -116,7 +116,7 @@ class FourierBlock(nn.Module):
 
 
 def neuraloperator() -> SimpleNamespace:
-    """The layers that we take from the library, which is an extra."""
+    """The layers from `neuraloperator`, an optional dependency."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mlp, skips, spectral = (

@@ -1,4 +1,4 @@
-"""Multiplying Fourier coefficients, and making room for it on domains that are not periodic."""
+"""Products with Fourier coefficients, and padding for domains that are not periodic."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def fourier_multiply(
             [*product.shape[:axis], u.shape[axis] - product.shape[axis], *product.shape[axis + 1 :]]
         )
         product = torch.fft.ifft(torch.cat([above, gap, below], dim=axis), dim=axis, norm="forward")
-    # Along the last axis a real function has a real mean. What is not is dropped on a CPU, and undefined on a GPU.
+    # The mean of a real function is real. An imaginary part is dropped on a CPU and undefined on a GPU.
     mean = torch.complex(product[..., :1].real, torch.zeros_like(product[..., :1].real))
     return torch.fft.irfft(torch.cat([mean, product[..., 1:]], dim=-1), n=space[-1], norm="forward").to(u.dtype)
 
@@ -60,7 +60,7 @@ def fourier_multiply(
 def pad_domain(
     u: Float[Tensor, "batch channel *space"], periodic: tuple[bool, ...], fraction: float
 ) -> Float[Tensor, "batch channel *padded"]:
-    """Continue `u` by zeros behind the end of every axis that is not periodic, by a fraction of its length.
+    """Pad `u` with zeros at the end of every axis that is not periodic, by a fraction of its length.
 
     >>> pad_domain(torch.ones(1, 1, 8, 8), (True, False), 0.25).shape
     torch.Size([1, 1, 8, 10])
@@ -72,14 +72,14 @@ def pad_domain(
 def crop_domain(
     u: Float[Tensor, "batch channel *padded"], points: tuple[int, ...]
 ) -> Float[Tensor, "batch channel *space"]:
-    """The inverse of `pad_domain`: what lies on the first `points`."""
+    """The inverse of `pad_domain`: the values on the first `points`."""
     for axis, n in enumerate(points):
         u = u.narrow(2 + axis, 0, n)
     return u
 
 
 def check_spectrum(modes: tuple[int, ...], padding: float) -> None:
-    """Refuse an axis without modes, and padding that is no fraction of the domain."""
+    """Raise `ValueError` for an axis without modes, or padding that is not a fraction of the domain."""
     if not modes or any(n < 1 for n in modes):
         raise ValueError(f"modes={modes} must hold a number of at least 1 for each axis")
     if not 0 <= padding <= 1:

@@ -1,4 +1,4 @@
-"""The Galerkin transformer (Cao 2021) in its pure form: nothing but blocks of linear attention."""
+"""The Galerkin transformer (Cao 2021) in its pure form: blocks of linear attention."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from mondrian.support.spec import Spec
 
 @dataclass(frozen=True)
 class Coordinates(Spec):
-    """Base of the ways to tell the model where a point lies; coordinates go from 0 to 1 along each axis."""
+    """Base of the ways to provide coordinates, from 0 to 1 along each axis."""
 
 
 @dataclass(frozen=True)
 class ConcatCoordinates(Coordinates):
-    """The coordinates are further channels of the input."""
+    """The coordinates are additional input channels."""
 
 
 @dataclass(frozen=True)
 class AddCoordinates(Coordinates):
-    """A network of the coordinates, one for all blocks, is added before each block."""
+    """A network of the coordinates, shared by all blocks, is added before each block."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class GalerkinTransformer(OperatorModel):
 
 
 class GalerkinBlock(nn.Module):
-    """Attention, then a feed-forward network, each added to what it was given."""
+    """Attention, then a feed-forward network, each with a residual connection."""
 
     def __init__(self, channels: int, n_heads: int) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class GalerkinAttention(nn.Module):
         self.key_norm = nn.LayerNorm(channels // n_heads)
         self.value_norm = nn.LayerNorm(channels // n_heads)
         self.out = nn.Linear(channels, channels, bias=False)
-        with torch.no_grad():  # as Cao starts: near a small multiple of the identity
+        with torch.no_grad():  # initialised as by Cao: close to a small multiple of the identity
             for matrix in self.project.weight.chunk(3):
                 nn.init.xavier_uniform_(matrix, gain=0.01)
                 matrix += 0.01 * torch.eye(channels)
@@ -145,6 +145,6 @@ class GalerkinAttention(nn.Module):
         heads = (part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in self.project(v).chunk(3, dim=-1))
         q, k, u = heads  # batch head point channel
         k, u = self.key_norm(k), self.value_norm(u)
-        u = u / v.shape[1]  # before the sum over points, which half precision could not hold
+        u = u / v.shape[1]  # before the sum over points, which would overflow in half precision
         mixed = (q @ k.mT) @ u if self.plain else q @ (k.mT @ u)
         return self.out(mixed.transpose(1, 2).flatten(2))

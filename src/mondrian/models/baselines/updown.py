@@ -1,4 +1,4 @@
-"""Learned down- and upsampling by a factor of two: stencils of grid points, so tied to the spacing they learned on."""
+"""Learned down- and upsampling by two; its stencils of grid points are tied to the spacing of training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
 class Stencil(nn.Module):
-    """A convolution with three points an axis; beyond its end a ring goes on, any other axis keeps its last value."""
+    """A convolution with three points along each axis; periodic axes wrap, others repeat the last value."""
 
     def __init__(self, channels: int, dim: int, *, stride: int = 1) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The transformer operator on points that lie anywhere."""
+"""The transformer operator on arbitrary points."""
 
 from mondrian.models.points.factory import point_no
 from mondrian.models.points.model import PointOperator, PointSpec

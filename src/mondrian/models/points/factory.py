@@ -1,4 +1,4 @@
-"""`point_no`: the transformer operator on points, with the arguments that are usually given."""
+"""`point_no`: the transformer operator on points, with its most common arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mondrian.resampling.learned import ResamplerSpec
 
 
 class PointSettings(TypedDict, total=False):
-    """What `point_no` takes, besides its channels, partition and heads: the fields of `PointSpec`."""
+    """The fields of `PointSpec` that `point_no` accepts."""
 
     hidden_channels: int
     n_layers: int
@@ -35,9 +35,9 @@ def point_no(
     radius: float | None = None,
     **settings: Unpack[PointSettings],
 ) -> PointOperator:
-    """A transformer operator for points: cells attend to all others, or to those within `radius` typical sizes.
+    """A transformer operator on points: cells attend to all others, or to those within `radius` typical sizes.
 
-    There are 4 heads if not told. A pattern of one's own, `attention`, has its own heads and radius.
+    The default is 4 heads. An explicit `attention` has its own heads and radius.
 
     >>> from mondrian.points import MetisParts
     >>> model = point_no(2, 1, partition=MetisParts(parts=32), hidden_channels=32, radius=2.0)
@@ -48,7 +48,7 @@ def point_no(
         settings["attention"] = CentreAttention(n_heads=4 if n_heads is None else n_heads, radius=radius)
     elif n_heads is not None or radius is not None:
         raise ValueError(
-            f"n_heads={n_heads} and radius={radius} beside attention={settings['attention']}: needed them in the "
-            "attention, or no attention"
+            f"n_heads={n_heads} and radius={radius} conflict with attention={settings['attention']}: needed either "
+            "these or an attention"
         )
     return PointOperator(PointSpec(in_channels, out_channels, partition, **settings))

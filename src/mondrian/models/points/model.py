@@ -1,4 +1,4 @@
-"""The transformer operator on points that lie anywhere."""
+"""The transformer operator on arbitrary points."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from mondrian.support.checks import positive
 class PointSpec(ModelSpec):
     """Everything that defines a `PointOperator` but its weights.
 
-    `partition` cuts the domain; in each cell `reference` points an axis stand for what lies there. With boxes every
-    pattern of attention, every position and `stagger` of the transformer operator can be had; parts have no lattice and
-    know `CentreAttention`, `RelativeBias` and `CoordinatePosition`. Only `CentreAttention` overlooks empty cells.
+    `partition` cuts the domain; each cell has `reference` points along each axis. Boxes support every attention
+    pattern, every position encoding and `stagger`. Other partitions have no lattice and support `CentreAttention`,
+    `RelativeBias` and `CoordinatePosition`. Only `CentreAttention` skips empty cells.
     """
 
     in_channels: int
@@ -64,12 +64,12 @@ class PointSpec(ModelSpec):
         sizes = ("in_channels", "out_channels", "hidden_channels", "n_layers")
         positive(**{name: getattr(self, name) for name in sizes})
         if not self.reference or any(n < 1 for n in self.reference):
-            raise ValueError(f"reference={self.reference} must hold numbers of at least 1, one an axis")
+            raise ValueError(f"reference={self.reference} must hold a number of at least 1 for each axis")
         self.partition.check(self.dim)
         for position in self.positions:
             if not isinstance(position, CoordinatePosition | LearnedPosition | OffsetPosition | Rotary):
                 raise ValueError(
-                    f"positions={self.positions} holds {position}, which says nothing at points; needed "
+                    f"positions={self.positions} holds {position}, which is not defined on points; needed "
                     "CoordinatePosition, LearnedPosition, RelativeBias, Gaze or Rotary"
                 )
             if isinstance(position, LearnedPosition):
@@ -97,12 +97,12 @@ class PointSpec(ModelSpec):
 class PointOperator(OperatorModel):
     """A transformer over the functions on the cells of a domain that is known at points only.
 
-    A network at each given point and a learned resampler lead to the reference points of the cells; there the blocks
-    are those of every other model; a second resampler and network lead to the wanted points, whichever these are.
+    A pointwise network and a learned resampler lead from the given points to the reference points of the cells, where
+    the blocks work as in every other model. A second resampler and network lead to the output points.
 
-    Takes `(batch, in_channels, point)` on one `PointSet` to `(batch, out_channels, wanted point)`; or a list of
-    `(in_channels, point)`, one for each of a list of point sets of different sizes, to such a list. Where the same
-    points come again and again, `place` them once and give the placement in their stead.
+    Maps `(batch, in_channels, point)` on one `PointSet` to `(batch, out_channels, output point)`; or a list of
+    `(in_channels, point)`, one for each of a list of point sets, to such a list. If the same points are used
+    repeatedly, `place` them once and pass the placement instead.
 
     >>> import torch
     >>> points = PointSet.of_grid(Grid(extent=(1.0, 1.0), points=(10, 10)))
@@ -137,7 +137,7 @@ class PointOperator(OperatorModel):
         self.project = PointNetwork(width, width, spec.out_channels, dim)
 
     def place(self, points: PointSet | Sequence[PointSet]) -> Placement:
-        """Cut the domains of these points as the model does, in its precision and on its device. Done on the CPU."""
+        """Partition the domains of these points as the model does, on the CPU; moved to its precision and device."""
         if isinstance(points, Tensor):
             raise ValueError(
                 f"points is a tensor of shape {tuple(points.shape)}; needed PointSet(coordinates, weights) or "
@@ -204,7 +204,7 @@ class PointOperator(OperatorModel):
         return wanted.tiles.collect(self.project(u, wanted.tiles.coordinates))
 
     def _staggered(self, block: nn.Module, v: Tensor, cell: Cell, given: Placement) -> Tensor:
-        """A block on the boxes moved by half a box; a moved box is filled where it has a part of one that is."""
+        """A block on the boxes moved by half a box; a moved box counts as filled if it overlaps a filled one."""
         arrangement = given.arrangement
         rings = arrangement.periodic
         points = tuple(count * n for count, n in zip(arrangement.counts, cell.points, strict=True))
@@ -216,7 +216,7 @@ class PointOperator(OperatorModel):
         return moved.back(block(moved.move(v), cell, self._lattice(there)))
 
     def _lattice(self, arrangement: Arrangement) -> Lattice:
-        """What the pattern of attention asks for: the patterns of a lattice keep what they make of one."""
+        """The arrangement that the attention pattern needs; patterns on a lattice cache their groups by lattice."""
         if isinstance(self.spec.attention, CentreAttention):
             return arrangement
         return Lattice(arrangement.counts, arrangement.periodic)
@@ -228,4 +228,4 @@ class PointOperator(OperatorModel):
         if isinstance(self.spec.partition, Boxes) and (
             partition.lattice is None or partition.lattice.counts != self.spec.partition.subdomains
         ):
-            raise ValueError(f"points was placed in other cells than the model's {self.spec.partition}")
+            raise ValueError(f"points was placed with another partition than {self.spec.partition} of the model")

@@ -1,4 +1,4 @@
-"""The network at each point, before the resampler of the way in and after that of the way out."""
+"""The pointwise network before the encoding resampler and after the decoding one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 
 class PointNetwork(nn.Module):
-    r"""A network at each point, which knows its place in the cell.
+    r"""A pointwise network of the value and the position in the cell.
 
     $$S v(x) + W_2 \operatorname{gelu}(W_1 [v(x); x])$$
     """

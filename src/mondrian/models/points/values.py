@@ -1,4 +1,4 @@
-"""The values that a call gives to a model on points: checked, and packed after each other."""
+"""Input values of a model on points: checked and concatenated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mondrian.points.placement import Placement
 
 
 def packed(values: Tensor | Sequence[Tensor], given: Placement, channels: int) -> Float[Tensor, "batch channel point"]:
-    """The values at the points of all domains after each other."""
+    """The values at the points of all domains, concatenated."""
     if isinstance(values, Tensor):
         needed = (channels, given.points[0].size)
         if len(given.points) != 1:

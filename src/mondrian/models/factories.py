@@ -1,4 +1,4 @@
-"""The paper's models as settings of the one transformer operator, and of the U-Net made of it."""
+"""The models of the paper: settings of `TransformerOperator` and `UNetOperator`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from mondrian.operators import OperatorSpec
 from mondrian.quadrature import Quadrature
 
 
-class Settings(TypedDict, total=False):
-    """What all the models take, besides their channels: the fields of `TransformerSpec`."""
+class TransformerSettings(TypedDict, total=False):
+    """The fields of `TransformerSpec` that every factory accepts."""
 
     hidden_channels: int
     n_layers: int
@@ -47,7 +47,7 @@ def vit_no(
     n_heads: int = 4,
     spatial_heads: Sequence[int] = (),
     attention_operator: OperatorSpec | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[TransformerSettings],
 ) -> TransformerOperator:
     """ViT-NO: every subdomain attends to every other.
 
@@ -69,11 +69,11 @@ def swin_no(
     n_heads: int = 4,
     spatial_heads: Sequence[int] = (),
     attention_operator: OperatorSpec | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[TransformerSettings],
 ) -> TransformerOperator:
-    """Swin-NO: attention inside windows of subdomains, moved in every other block (by half a window if not told).
+    """Swin-NO: attention inside windows of subdomains, shifted in every other block (by half a window by default).
 
-    By default each place in a window has a learned vector, and scores have a relative bias.
+    By default each position in a window has a learned vector, and scores have a relative bias.
     """
     attention = WindowedAttention(
         n_heads=n_heads,
@@ -95,7 +95,7 @@ def nbr_no(
     n_heads: int = 4,
     spatial_heads: Sequence[int] = (),
     attention_operator: OperatorSpec | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[TransformerSettings],
 ) -> TransformerOperator:
     """Nbr-NO: every subdomain attends to those within a radius."""
     attention = NeighborhoodAttention(
@@ -108,8 +108,8 @@ def nbr_no(
     return TransformerOperator(TransformerSpec(in_channels, out_channels, attention=attention, **settings))
 
 
-class LevelSettings(Settings, total=False):
-    """What a U-Net takes besides: the fields that `UNetSpec` adds."""
+class UNetSettings(TransformerSettings, total=False):
+    """The fields that `UNetSpec` adds."""
 
     levels: int
     coarsening: Coarsening
@@ -126,9 +126,9 @@ def unet_no(
     n_heads: int = 4,
     spatial_heads: Sequence[int] = (),
     attention_operator: OperatorSpec | None = None,
-    **settings: Unpack[LevelSettings],
+    **settings: Unpack[UNetSettings],
 ) -> UNetOperator:
-    """UNet-NO: levels of fewer and larger subdomains, neighbourhoods on all but the coarsest, which is global.
+    """UNet-NO: levels of ever larger subdomains, with neighbourhood attention on all but the coarsest, global one.
 
     >>> unet_no(1, 1, hidden_channels=16, n_layers=1, subdomains=(8, 8), levels=3).spec.attentions[-1]
     GlobalAttention(n_heads=4, spatial_heads=(), operator=None)

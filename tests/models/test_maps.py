@@ -1,4 +1,4 @@
-"""Who looks at whom is what the model computes with, and lies where its subdomains do."""
+"""Attention maps are the weights that the model computes with, located at its subdomains."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from mondrian import (
 from mondrian.decomposition import Decomposition, Lattice
 from mondrian.lattice import LatticeRows, Rows
 from mondrian.models.baselines import FNOSpec
-from mondrian.models.shares import attention_shares
+from mondrian.models.maps import attention_map
 from mondrian.models.transformer import TransformerSpec
 from mondrian.surrogate import Scale, SurrogateSpec
 
@@ -35,15 +35,15 @@ def model(**settings):
     "attention",
     [NeighborhoodAttention(n_heads=2, radius=1), WindowedAttention(n_heads=2, window=(2, 2), shift=(1, 1))],
 )
-def test_with_the_shares_the_layer_can_be_computed_again(periodic, attention) -> None:
+def test_the_map_reproduces_the_output_of_the_attention_layer(periodic, attention) -> None:
     net = model(attention=attention, grid=Grid(extent=(1.0, 1.0), periodic=periodic), stagger=True)
     calls = []
     for block in net.blocks:
         block.attention.register_forward_hook(lambda layer, given, answer: calls.append((layer, given, answer.clone())))
     x = torch.randn(2, 1, 16, 16)
-    shares = attention_shares(net, x)
-    assert len(shares) == len(calls) == 4
-    for each, (layer, (u, cell, lattice), answer) in zip(shares, calls, strict=True):
+    maps = attention_map(net, x)
+    assert len(maps) == len(calls) == 4
+    for each, (layer, (u, cell, lattice), answer) in zip(maps, calls, strict=True):
         torch.testing.assert_close(each.weights.sum(dim=-1), torch.ones(2, 2, lattice.size))
         assert torch.equal(each.weights[0, 0] > 0, layer.spec.sees(lattice))
         _, _, v = layer.project(u, cell, parts=3)
@@ -56,7 +56,7 @@ def test_boxes_are_those_of_the_subdomains_and_of_the_moved_ones() -> None:
     """Each box holds the points that its cell holds; mirrored and wrapped ones reach over the ends."""
     grid = Grid(extent=(1.0, 1.0), points=(12, 20), periodic=(True, False))
     net = model(subdomains=(3, 4), grid=grid.with_points(()), stagger=True, n_layers=2)
-    plain, moved = attention_shares(net, torch.zeros(1, 1, 12, 20))
+    plain, moved = attention_map(net, torch.zeros(1, 1, 12, 20))
     base = Decomposition(grid, (3, 4))
     places = torch.stack(torch.broadcast_tensors(*grid.coordinates(dtype=torch.float64)))[None]  # of each point
     cells = {"plain": base.cut(places), "moved": base.staggered().move(base.cut(places))}
@@ -79,27 +79,27 @@ def test_boxes_are_those_of_the_subdomains_and_of_the_moved_ones() -> None:
                 assert torch.stack(inside).any(dim=0).all()
 
 
-def test_a_surrogate_shows_the_shares_of_its_model_in_its_own_units() -> None:
+def test_a_surrogate_has_the_attention_maps_of_its_model_for_physical_inputs() -> None:
     net = model()
     spec = SurrogateSpec(net.spec, ("u[0]",), ("u[1]",), (Scale(shift=3.0, factor=2.0),), (Scale(),))
     surrogate = spec.build()
     surrogate.model.load_state_dict(net.state_dict())
     x = torch.randn(1, 1, 16, 16)
-    for one, other in zip(attention_shares(surrogate, 3 + 2 * x), attention_shares(net, x), strict=True):
+    for one, other in zip(attention_map(surrogate, 3 + 2 * x), attention_map(net, x), strict=True):
         assert one.block == f"model.{other.block}"
         torch.testing.assert_close(one.weights, other.weights)
 
 
 def test_levels_of_a_unet_have_lattices_of_their_own() -> None:
     net = unet_no(in_channels=1, out_channels=1, hidden_channels=8, subdomains=(8, 8), levels=2)
-    sizes = [each.lattice.counts for each in attention_shares(net, torch.randn(1, 1, 32, 32))]
+    sizes = [each.lattice.counts for each in attention_map(net, torch.randn(1, 1, 32, 32))]
     assert {(8, 8), (4, 4)} == set(sizes)
     assert sizes[0] == sizes[-1] == (8, 8)  # down and up again
 
 
 def test_blocks_of_a_unet_are_staggered_in_the_order_in_which_they_come() -> None:
     net = unet_no(in_channels=1, out_channels=1, hidden_channels=8, n_layers=1, subdomains=(4,), levels=2, stagger=True)
-    assert [each.start for each in attention_shares(net, torch.randn(1, 1, 16))] == [(0.0,), (0.0,), (-0.5,)]
+    assert [each.start for each in attention_map(net, torch.randn(1, 1, 16))] == [(0.0,), (0.0,), (-0.5,)]
 
 
 def test_the_share_of_one_subdomain_makes_no_table_of_all_pairs() -> None:
@@ -113,25 +113,25 @@ def test_the_share_of_one_subdomain_makes_no_table_of_all_pairs() -> None:
 def test_looking_leaves_nothing_behind_even_when_it_fails() -> None:
     net = model()
     with pytest.raises(ValueError, match="channel"):
-        attention_shares(net, torch.randn(1, 3, 16, 16))
+        attention_map(net, torch.randn(1, 3, 16, 16))
     assert all(not block.attention._forward_pre_hooks for block in net.blocks)
-    assert attention_shares(net, torch.randn(1, 1, 16, 16))[0].weights.requires_grad is False
+    assert attention_map(net, torch.randn(1, 1, 16, 16))[0].weights.requires_grad is False
     assert all(not block.attention._forward_pre_hooks for block in net.blocks)
 
 
 def test_models_without_subdomains_have_none() -> None:
     fno = FNOSpec(in_channels=1, out_channels=1, grid=Grid(extent=(1.0, 1.0)), hidden_channels=4, modes=(4, 4)).build()
-    assert attention_shares(fno.double(), torch.randn(1, 1, 16, 16)) == []
+    assert attention_map(fno.double(), torch.randn(1, 1, 16, 16)) == []
     vit = vit_no(in_channels=1, out_channels=1, subdomains=(2, 2), hidden_channels=8)
-    assert len(attention_shares(vit, torch.randn(1, 1, 8, 8))) == 4
+    assert len(attention_map(vit, torch.randn(1, 1, 8, 8))) == 4
 
 
 @pytest.mark.parametrize("periodic", [(False, False), (True, True)])
-def test_of_one_subdomain_the_shares_are_those_among_all(periodic) -> None:
+def test_one_query_has_the_same_weights_as_among_all(periodic) -> None:
     grid = Grid(extent=(1.0, 1.0), periodic=periodic)
     net = model(attention=NeighborhoodAttention(n_heads=2, radius=1), grid=grid, stagger=True)
     x = torch.randn(2, 1, 16, 16)
-    for whole, alone in zip(attention_shares(net, x), attention_shares(net, x, at=(0.6, 0.1)), strict=True):
+    for whole, alone in zip(attention_map(net, x), attention_map(net, x, at=(0.6, 0.1)), strict=True):
         number = whole.at((0.6, 0.1))
         assert alone.weights.shape[2] == 1
         torch.testing.assert_close(alone.weights[:, :, 0], whole.weights[:, :, number])
@@ -139,12 +139,12 @@ def test_of_one_subdomain_the_shares_are_those_among_all(periodic) -> None:
 
 def test_models_of_points_are_refused_and_not_answered_with_nothing() -> None:
     net = point_no(in_channels=1, out_channels=1, hidden_channels=8, partition=Boxes(subdomains=(2, 2)))
-    with pytest.raises(ValueError, match="PointOperator attends between parts of other shapes; needed a model"):
-        attention_shares(net, torch.randn(1, 1, 9))
+    with pytest.raises(ValueError, match="model=PointOperator has no lattice of subdomains; needed a model"):
+        attention_map(net, torch.randn(1, 1, 9))
 
 
 @pytest.mark.parametrize("place", [(0.5,), (1.2, 0.0), (-0.1, 0.5)])
 def test_a_place_outside_of_the_domain_is_refused(place) -> None:
-    (first, *_) = attention_shares(model(), torch.randn(1, 1, 16, 16))
+    (first, *_) = attention_map(model(), torch.randn(1, 1, 16, 16))
     with pytest.raises(ValueError, match="must be from 0 to 1 along each of 2 axes"):
         first.at(place)

@@ -1,4 +1,4 @@
-"""The answer of any model on another grid than the input's."""
+"""Any model with its output on another grid than that of its input."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mondrian.models.transformer import TransformerOperator
 from mondrian.resampling import resample
 
 
-def answer_on(
+def apply_on(
     model: OperatorModel,
     x: Shaped[Tensor, "batch channel *space"],
     grid: Grid | None = None,
     out_grid: Grid | None = None,
 ) -> Float[Tensor, "batch out_channel *points"]:
-    """One application, answered at the points of `out_grid`, or at those of the input.
+    """Apply the model once and return the output at the points of `out_grid`, by default those of the input.
 
-    A transformer takes its answer there from its cells; that of any other model is resampled.
+    A transformer operator evaluates there itself; the output of any other model is resampled.
     """
     if out_grid is None:
         return model(x, grid)

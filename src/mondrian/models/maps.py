@@ -1,4 +1,4 @@
-"""Who looks at whom: the attention of a model between its subdomains, block by block."""
+"""Attention maps: the attention weights between the subdomains of a model, block by block."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mondrian.quadrature import Cell
 
 
 @dataclass(frozen=True)
-class Shares:
-    r"""The attention of one block.
+class AttentionMap:
+    r"""The attention map of one block.
 
-    `weights[b, h, i, j]` is the part of what subdomain $i$ takes up in head $h$ that comes from subdomain $j$; over
-    $j$ they sum to one. `start` is where the first subdomain begins along each axis, counted in subdomains: those of a
-    staggered block are moved, and on an axis that is no ring there is one more of them.
+    `weights[b, h, i, j]` is the weight that query subdomain $i$ gives to key subdomain $j$ in head $h$; over $j$ they
+    sum to one. `start` is where the first subdomain begins along each axis, in subdomains: staggered blocks have moved
+    subdomains, and one more of them along an axis that is not periodic.
     """
 
     block: str
@@ -36,56 +36,56 @@ class Shares:
 
     @property
     def across(self) -> tuple[int, ...]:
-        """How many subdomains go into the domain along each axis."""
+        """Number of subdomains that fit into the domain along each axis."""
         return tuple(count - (start < 0) for count, start in zip(self.lattice.counts, self.start, strict=True))
 
     @property
     def boxes(self) -> Float[Tensor, "cell axis 2"]:
-        """Both ends of each subdomain, in parts of the domain; those that a ring cuts apart reach beyond one."""
+        """Both ends of each subdomain as fractions of the domain; those that wrap around reach beyond one."""
         low = self.lattice.positions().double() + torch.tensor(self.start, dtype=torch.float64)
         return torch.stack([low, low + 1], dim=-1) / torch.tensor(self.across, dtype=torch.float64)[:, None]
 
-    def at(self, place: Sequence[float]) -> int:
-        """The number of the subdomain that holds a place, which is given in parts of the domain."""
-        if len(place) != len(self.start) or not all(0 <= part <= 1 for part in place):
-            raise ValueError(f"place={tuple(place)} must be from 0 to 1 along each of {len(self.start)} axes")
+    def at(self, position: Sequence[float]) -> int:
+        """The index of the subdomain that contains a position, given as fractions of the domain."""
+        if len(position) != len(self.start) or not all(0 <= part <= 1 for part in position):
+            raise ValueError(f"position={tuple(position)} must be from 0 to 1 along each of {len(self.start)} axes")
         number = 0
-        axes = zip(place, self.across, self.start, self.lattice.counts, self.lattice.periodic, strict=True)
+        axes = zip(position, self.across, self.start, self.lattice.counts, self.lattice.periodic, strict=True)
         for part, across, start, count, ring in axes:
             cell = math.floor(part * across - start)
             number = number * count + (cell % count if ring else min(cell, count - 1))
         return number
 
 
-def attention_shares(
+def attention_map(
     model: nn.Module,
     x: Shaped[Tensor, "batch channel *space"],
     grid: Grid | None = None,
     *,
     at: Sequence[float] | None = None,
-) -> list[Shares]:
-    """Who looks at whom when `model`, or a surrogate around it, answers to `x`: one entry a block, in their order.
+) -> list[AttentionMap]:
+    """The attention maps of `model`, or of a surrogate around it, for the input `x`: one per block, in order.
 
-    With `at`, a place in parts of the domain, of the subdomain there alone, as the only one that looks: the weights of
-    all of them grow with the square of their number. Models of fields without attention between subdomains, such as
-    the baselines, have no entries.
+    With `at`, a position in fractions of the domain, only the subdomain there is a query; all weights together grow
+    with the square of the number of subdomains. Models without attention between subdomains, such as most baselines,
+    have no maps.
 
     >>> from mondrian import vit_no
     >>> model = vit_no(in_channels=1, out_channels=1, hidden_channels=8, n_layers=2, subdomains=(4,), stagger=True)
-    >>> [(each.block, each.start, tuple(each.weights.shape)) for each in attention_shares(model, torch.zeros(1, 1, 16))]
+    >>> [(each.block, each.start, tuple(each.weights.shape)) for each in attention_map(model, torch.zeros(1, 1, 16))]
     [('blocks.0', (0.0,), (1, 4, 4, 4)), ('blocks.1', (-0.5,), (1, 4, 5, 5))]
     """
     stacks = {name: stack for name, stack in model.named_modules() if isinstance(stack, BlockStack)}
     known = {block for stack in stacks.values() for block in stack}
     if any(isinstance(module, Block) and module not in known for module in model.modules()):
-        raise ValueError(f"{type(model).__name__} attends between parts of other shapes; needed a model on grids")
-    found: list[Shares] = []
+        raise ValueError(f"model={type(model).__name__} has no lattice of subdomains; needed a model on grids")
+    maps: list[AttentionMap] = []
     hooks: list[RemovableHandle] = []
     for name, stack in stacks.items():
         for place, block in enumerate(stack):
             assert isinstance(block, Block)
             moved = stack.stagger and (stack.first + place) % 2 == 1
-            record = partial(_record, found, f"{name}.{place}", moved, at)
+            record = partial(_record, maps, f"{name}.{place}", moved, at)
             hooks.append(block.attention.register_forward_pre_hook(record))
     try:
         with torch.no_grad():
@@ -93,11 +93,11 @@ def attention_shares(
     finally:
         for hook in hooks:
             hook.remove()
-    return found
+    return maps
 
 
 def _record(
-    found: list[Shares],
+    maps: list[AttentionMap],
     block: str,
     moved: bool,
     at: Sequence[float] | None,
@@ -106,13 +106,13 @@ def _record(
 ) -> None:
     u, cell, lattice = arguments
     start = [0.0] * len(cell.points)
-    if moved:  # by whole points: half a subdomain, or a little less
+    if moved:  # by whole points: half a subdomain or slightly less
         halves = [points // 2 / points for points in cell.points]
         start = [half if ring else half - 1 for half, ring in zip(halves, lattice.periodic, strict=True)]
-    shares = Shares(block, lattice, tuple(start), u.new_empty(0, 0, 0, 0))
+    empty = AttentionMap(block, lattice, tuple(start), u.new_empty(0, 0, 0, 0))
     if at is None:
-        weights = attention.shares(u, cell, lattice)
+        weights = attention.weights(u, cell, lattice)
     else:
-        row, place = divmod(shares.at(at), math.prod(lattice.counts[1:]))
-        weights = attention.shares(u, cell, lattice, Rows(lattice, row, row + 1))[:, :, place : place + 1]
-    found.append(replace(shares, weights=weights))
+        row, place = divmod(empty.at(at), math.prod(lattice.counts[1:]))
+        weights = attention.weights(u, cell, lattice, Rows(lattice, row, row + 1))[:, :, place : place + 1]
+    maps.append(replace(empty, weights=weights))
