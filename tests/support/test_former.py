@@ -52,14 +52,16 @@ def test_a_name_that_moved_is_still_there_with_a_warning(module: str, name: str)
 def test_a_renamed_name_is_still_there_with_a_warning(module: str, name: str) -> None:
     new = RENAMED[module][name]
     place, _, current = new.rpartition(".")
+    with warnings.catch_warnings(action="ignore"):  # a former module warns of itself
+        home = import_module(module)
     with pytest.warns(DeprecationWarning, match=f"{module}.{name} is now {new}"):
-        former = getattr(import_module(module), name)
+        former = getattr(home, name)
     assert former is getattr(import_module(place), current)
 
 
 @pytest.mark.parametrize("module", sorted({*NAMES, *RENAMED} - set(MODULES)))
 def test_other_names_are_no_attributes(module: str) -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'mistake'"):
+    with pytest.raises(AttributeError, match=r"attribute '?mistake"):
         import_module(module).mistake  # noqa: B018
 
 
