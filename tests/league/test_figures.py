@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from matplotlib.figure import Figure
 
+from mondrian.drawing.style import png_of
 from mondrian.evaluation.entries import Spectrum, Trajectories
 from mondrian.evaluation.statistics import Summary
 from mondrian.league.entrants import Entrant
@@ -16,7 +17,6 @@ from mondrian.league.outcome import Outcome
 from mondrian.league.results import Row, Score
 from mondrian.league.settings import read
 from mondrian.league.strips import _ranked
-from mondrian.report.style import png_of
 
 PROBLEMS = ["allen_cahn", "navier_stokes"]
 

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
+from mondrian.drawing.planes import CUTS, ERROR, ONE_SIGNED, SIGNED, Limits, plane
+from mondrian.drawing.style import Picture
 from mondrian.evaluation import Evaluation
 from mondrian.evaluation.statistics import Summary
 from mondrian.report.arrays import Fields
 from mondrian.report.curves import best, draw_histories, draw_history, logged
 from mondrian.report.errors import draw_errors, of_one_run
 from mondrian.report.fields import constants, draw_fields, varying_inputs
-from mondrian.report.planes import CUTS, ERROR, ONE_SIGNED, SIGNED, Limits, plane
 from mondrian.report.rollouts import draw_rollouts, draw_strip, picked
 from mondrian.report.spectra import draw_spectra
-from mondrian.report.style import Picture
 from tests.report.synthetic import make_run
 
 PLANES = ((8, 8), (16, 16))

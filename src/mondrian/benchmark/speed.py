@@ -14,11 +14,11 @@ from tqdm import tqdm
 
 from mondrian.artefact import OperatorModel
 from mondrian.benchmark.measure import flops, interleaved, peak_memory
-from mondrian.benchmark.passes import finish, prediction, training_step
 from mondrian.grid import Grid
 from mondrian.prediction.files import load_model
 from mondrian.settings.recipes import build, recipe_names
 from mondrian.surrogate import ScaledModel
+from mondrian.training.timed_steps import finish, prediction, training_step
 
 TASKS = PREDICTION, TRAINING = "prediction", "training"
 POINTS = {1: 256, 2: 64, 3: 16}  # of an axis where none are named, by the number of dimensions

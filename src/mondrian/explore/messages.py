@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mondrian.drawing.planes import ERROR, ONE_SIGNED, SIGNED, Limits
 from mondrian.evaluation.pictures import cuts_of
 from mondrian.explore.explorer import Answer, Channels, Explorer
 from mondrian.explore.question import Question
-from mondrian.report.planes import ERROR, ONE_SIGNED, SIGNED, Limits
 from mondrian.rollout import field_and_step
 
 

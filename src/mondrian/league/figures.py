@@ -12,12 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
+from mondrian.drawing.style import COLOURS, FAINT, INK, grid_lines, logarithmic, new_figure, png_of, styled
 from mondrian.evaluation.entries import OneStep, Trajectories
 from mondrian.league.entrants import Entrant
 from mondrian.league.plan import Plan
 from mondrian.league.results import Row
 from mondrian.league.strips import draw_fields, draw_last_frames
-from mondrian.report.style import COLOURS, FAINT, INK, grid_lines, logarithmic, new_figure, png_of, styled
 
 Looks = Mapping[str, Mapping[str, Any]]
 Entry = TypeVar("Entry", OneStep, Trajectories)

@@ -21,13 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from tqdm import tqdm
 
-from mondrian.benchmark.passes import training_step
 from mondrian.league.entrants import STAGGERED, Entrant, known_names
 from mondrian.league.settings import League
 from mondrian.support.files import write_json
 from mondrian.training.data import OperatorData
 from mondrian.training.fitting import model_spec
 from mondrian.training.settings import configure, splits_of
+from mondrian.training.timed_steps import training_step
 
 ROUNDS = 5
 YARDSTICKS = 3  # entrants of before

@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mondrian.drawing.planes import ERROR, Limits, bar, cuts, plane, show
+from mondrian.drawing.style import new_figure, styled
 from mondrian.evaluation.tables import size
 from mondrian.league.results import Row
 from mondrian.report.arrays import Fields
-from mondrian.report.planes import ERROR, Limits, bar, cuts, plane, show
-from mondrian.report.style import new_figure, styled
 
 SHOWN = 6  # entrants
 TITLE = 24  # letters in a line above each of them

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from mondrian.drawing.style import Picture
 from mondrian.evaluation import Evaluation
 from mondrian.evaluation.results import FIELDS
 from mondrian.report.arrays import Fields
@@ -17,7 +18,6 @@ from mondrian.report.meshes import MeshFields, draw_meshes, load_meshes
 from mondrian.report.places import name_of, size
 from mondrian.report.rollouts import draw_rollouts, draw_strip
 from mondrian.report.spectra import draw_spectra
-from mondrian.report.style import Picture
 from mondrian.report.summary import tested
 from mondrian.report.tables import Column, comparison_table, diverged, errors_table, fields_table
 from mondrian.training.run import Run

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from mondrian.drawing.style import Picture, colours
 from mondrian.evaluation import Evaluation, Trajectories
 from mondrian.evaluation.statistics import Summary
 from mondrian.report.chapters import AGAINST_TIME, Section
@@ -13,7 +14,6 @@ from mondrian.report.curves import best, draw_histories
 from mondrian.report.errors import Errors, draw_errors, of_one_run
 from mondrian.report.places import size
 from mondrian.report.rollouts import draw_rollouts
-from mondrian.report.style import Picture, colours
 from mondrian.report.summary import learnt, parameters, part_of, tested
 from mondrian.report.tables import Column, comparison_columns, comparison_table, diverged
 from mondrian.training.run import Run

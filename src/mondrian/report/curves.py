@@ -9,7 +9,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mondrian.report.style import COLOURS, FAINT, INK, colours, grid_lines, logarithmic, new_figure, plain, styled
+from mondrian.drawing.style import COLOURS, FAINT, INK, colours, grid_lines, logarithmic, new_figure, plain, styled
 
 History = Mapping[str, np.ndarray]
 _LOSSES = {"train_loss": ("training", COLOURS[0]), "valid_loss": ("validation", COLOURS[1])}

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from mondrian.drawing.style import COLOURS, FAINT, colours, grid_lines, logarithmic, new_figure, plain, styled
 from mondrian.evaluation import Evaluation
 from mondrian.evaluation.entries import Place
 from mondrian.evaluation.statistics import Summary
 from mondrian.evaluation.tables import TITLES
 from mondrian.report.places import in_order, name_of
-from mondrian.report.style import COLOURS, FAINT, colours, grid_lines, logarithmic, new_figure, plain, styled
 
 Errors = Mapping[Place, Mapping[str, Summary]]
 _MARKS: dict[str, Any] = {"markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}

@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mondrian.drawing.planes import Limits, bar, draw_cuts, plane, show
+from mondrian.drawing.style import COLOURS, INK, grid_lines, new_figure, plain, styled
 from mondrian.report.arrays import Fields, Samples
 from mondrian.report.places import size
-from mondrian.report.planes import Limits, bar, draw_cuts, plane, show
-from mondrian.report.style import COLOURS, INK, grid_lines, new_figure, plain, styled
 
 MOST_INPUTS = 3
 

@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation
 
+from mondrian.drawing.style import new_figure, plain, styled
 from mondrian.evaluation.results import again
 from mondrian.report.fields import MOST_INPUTS
-from mondrian.report.style import new_figure, plain, styled
 
 
 @dataclass(frozen=True)

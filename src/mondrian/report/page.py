@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from mondrian.drawing.style import Picture
 from mondrian.report.assets import SCRIPT, STYLE_SHEET
 from mondrian.report.chapters import Section
-from mondrian.report.style import Picture
 from mondrian.report.summary import slug
 from mondrian.report.tables import pairs_table
 

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mondrian.drawing.style import COLOURS, INK, grid_lines, logarithmic, new_figure, styled
 from mondrian.evaluation import Band, Spectrum
-from mondrian.report.style import COLOURS, INK, grid_lines, logarithmic, new_figure, styled
 
 # The later the thinner: the error of a model that predicts nothing is the truth, and both are seen.
 _LINES = {"truth": (INK, "-", 2.2), "prediction": (COLOURS[1], "--", 1.5), "error": (COLOURS[0], "-", 1.0)}

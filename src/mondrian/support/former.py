@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are looked up in these, in order
+    "mondrian.benchmark.passes": ("mondrian.training.timed_steps",),
     "mondrian.configuration": ("mondrian.settings.compose", "mondrian.settings.values"),
     "mondrian.extras": ("mondrian.support.libraries",),
     "mondrian.history": ("mondrian.training.history",),
@@ -38,6 +39,8 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
     "mondrian.points.position": ("mondrian.attention.coordinates",),
     "mondrian.points.resampler": ("mondrian.resampling.learned",),
     "mondrian.recipes": ("mondrian.settings.recipes",),
+    "mondrian.report.planes": ("mondrian.drawing.planes",),
+    "mondrian.report.style": ("mondrian.drawing.style",),
     "mondrian.run": ("mondrian.training.run",),
     "mondrian.spectra": ("mondrian.evaluation.spectra",),
     "mondrian.statistics": ("mondrian.evaluation.statistics",),

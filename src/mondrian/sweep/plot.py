@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mondrian.report.style import COLOURS, FAINT, INK, grid_lines, logarithmic, new_figure, plain, styled
+from mondrian.drawing.style import COLOURS, FAINT, INK, grid_lines, logarithmic, new_figure, plain, styled
 from mondrian.support.files import write_atomically
 from mondrian.sweep.results import Results
 

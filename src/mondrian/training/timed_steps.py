@@ -1,4 +1,4 @@
-"""One pass through a model, to be timed."""
+"""One step of a model, to be timed: a prediction, or forward, backward and optimiser."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def training_step(
 
 
 def finish(device: torch.device) -> None:
-    """Wait for what a GPU has been told to do."""
+    """Wait until a GPU has done its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -14,8 +14,8 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
+from mondrian.drawing.style import FAINT
 from mondrian.grid import Grid
-from mondrian.report.style import FAINT
 
 CUTS = "cuts"  # the label of the lines between subdomains
 CLEAR = 8  # subdomains along an axis whose lines do not hide the field
