@@ -1,8 +1,8 @@
 """Pages of the site that stand elsewhere in the repository, and the links that lead to them.
 
-The README is the home page; examples, measurements, the changelog, the help of each command and every source file that a
-page links to become pages. Links in the sources lead to files, as a reader of the repository needs them; here they are
-turned into links to those pages.
+The README is the home page; examples, measurements, the changelog, the help of each command and every source file to
+which a page links become pages. Links in the sources lead to files, as a reader of the repository needs them; here they
+are turned into links to those pages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def elsewhere() -> dict[str, str]:
     measured = sorted(path.name for path in ROOT.glob("benchmarks/results/*.md"))
     pages |= {f"benchmarks/results/{name}": f"benchmarks/{name}" for name in measured}
     texts = [ROOT / source for source in pages] + sorted((ROOT / "docs").rglob("*.md"))
-    linked = {file for text in texts for file in sources(text)} | {f"examples/{p.name}" for p in ROOT.glob("examples/*.py")}
+    linked = {file for text in texts for file in sources(text)} | {
+        f"examples/{p.name}" for p in ROOT.glob("examples/*.py")
+    }
     return pages | {file: page_of(file) for file in sorted(linked)}
 
 

@@ -2,8 +2,8 @@
 
 `<!-- reference mondrian.operators -->` in a page becomes the docstrings of all that `mondrian.operators` offers: the
 names in its `__all__`, or what it defines. A name that is offered in two places is documented at its home, the module
-that comes nearest to where it is defined; the other place has a link. `<!-- names of mondrian -->` becomes a table of names
-with the first line of each docstring.
+that comes nearest to where it is defined; the other place has a link. `<!-- names of mondrian -->` becomes a table of
+names with the first line of each docstring.
 """
 
 from __future__ import annotations
