@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 FENCED = re.compile(r"(^```.*?^```)", flags=re.DOTALL | re.MULTILINE)
-LANGUAGES = {".py": "python", ".pyi": "python", ".yaml": "yaml", ".toml": "toml", ".txt": "text", "": "make"}
+LANGUAGES = {".py": "python", ".pyi": "python", ".yaml": "yaml", ".toml": "toml", ".txt": "text"}
 
 
 def elsewhere() -> dict[str, str]:
