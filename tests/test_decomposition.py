@@ -1,4 +1,4 @@
-"""Cutting a box into cells and joining them again; how the cells lie beside each other."""
+"""Cutting a box into cells and joining them again; the lattice of the cells."""
 
 import math
 from itertools import product
