@@ -127,8 +127,8 @@ CORE = (
     ),
     Fault(
         "each simplex gives its volume to the corners of others",
-        "shares = (simplex_volumes(vertices, simplices) / corners).repeat_interleave(corners)",
-        "shares = (simplex_volumes(vertices, simplices) / corners).repeat(corners)",
+        "masses = (simplex_volumes(vertices, simplices) / corners).repeat_interleave(corners)",
+        "masses = (simplex_volumes(vertices, simplices) / corners).repeat(corners)",
         ("tests/points/test_mesh.py",),
     ),
     Fault(

@@ -194,7 +194,7 @@ def test_a_shift_there_and_back_and_a_shift_by_the_whole_box_change_nothing() ->
 @pytest.mark.parametrize(
     "amount, message",
     [
-        ((0.1,), r"amount=\(0\.1,\) is not a whole number of spacings \(0\.125,\)"),
+        ((0.1,), r"amount=\(0\.1,\) must be a whole number of spacings, \(0\.125,\)"),
         ((0.25, 0.25), r"amount=\(0\.25, 0\.25\) needs 1 finite lengths"),
         ((math.nan,), r"amount=\(nan,\) needs 1 finite lengths"),
         ((math.inf,), r"amount=\(inf,\) needs 1 finite lengths"),
