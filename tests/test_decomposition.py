@@ -218,8 +218,8 @@ def test_a_shift_of_a_function_on_another_grid_is_refused(space: tuple[int, ...]
 @pytest.mark.parametrize(
     "subdomains, message",
     [
-        ((2,), r"subdomains=\(2,\) has 1 axes; the grid 2"),
-        ((2, 2, 2), r"subdomains=\(2, 2, 2\) has 3 axes; the grid 2"),
+        ((2,), r"subdomains=\(2,\) has 1 axes; the grid has 2"),
+        ((2, 2, 2), r"subdomains=\(2, 2, 2\) has 3 axes; the grid has 2"),
         ((0, 2), r"subdomains=\(0, 2\) must hold whole numbers of at least 1"),
         ((-2, 2), r"subdomains=\(-2, 2\) must hold whole numbers of at least 1"),
         ((8, 8), r"subdomains=\(8, 8\) do not divide the points=\(30, 30\)"),

@@ -154,7 +154,7 @@ def test_files_that_hold_no_mesh_are_refused(tmp_path):
         ),
         (
             lambda: Mesh(torch.tensor([[0.0, 0.0], [1.0, torch.nan], [0.0, 1.0]]), torch.tensor([[0, 1, 2]])),
-            "vertices holds 1 points that are not finite; the first is 1",
+            "vertices holds 1 points that are not finite; the first is point 1",
         ),
         (lambda: Mesh(torch.rand(3), torch.tensor([[0, 1]])), r"vertices has shape \(3,\)"),
         (lambda: square_mesh(2).point_set(Grid((0.5, 0.5))), "outside the box"),

@@ -153,7 +153,7 @@ def test_the_graph_of_coincident_points_has_no_loops():
         (lambda: with_neighbours(cloud(5), 5), "neighbours=5 must be at least 1 and below the number of points, 5"),
         (
             lambda: Boxes((2, 2)).cut(cloud(9)).locate(PointSet(torch.tensor([[0.0, 0.0], [2.0, 2.0]]))),
-            "1 points outside the box; the first is 1",
+            "1 points outside the box; the first is point 1",
         ),
     ],
 )
