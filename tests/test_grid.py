@@ -107,7 +107,7 @@ def test_bad_arguments_are_refused_by_name_value_and_need(arguments: dict, messa
 def test_a_box_without_points_says_so_when_asked_for_them() -> None:
     box = Grid(extent=(2.0,))
     for ask in (lambda: box.spacing, lambda: box.axis(0), lambda: box.coordinates()):
-        with pytest.raises(ValueError, match=r"extent=\(2\.0,\) has no points; needed with_points"):
+        with pytest.raises(ValueError, match=r"extent=\(2\.0,\) has no points; needed grid\.with_points"):
             ask()
 
 

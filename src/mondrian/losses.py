@@ -191,7 +191,7 @@ def derivative(
         raise ValueError(f"axis={axis} is not an axis of a grid with extent={grid.extent}; needed 0 to {grid.dim - 1}")
     points, dim = u.shape[2 + axis], 2 + axis
     if points < 3:
-        raise ValueError(f"u has shape {tuple(u.shape)}, {points} points along axis {axis}; a derivative needs 3")
+        raise ValueError(f"u has {points} points along axis {axis}, shape {tuple(u.shape)}; a derivative needs 3")
 
     def at(start: int) -> Tensor:
         return u.narrow(dim, start, 1)

@@ -80,7 +80,7 @@ class EndCorrected(Quadrature):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.terms not in (1, 2):
-            raise ValueError(f"terms={self.terms} must be 1 (fourth order) or 2 (sixth order)")
+            raise ValueError(f"terms={self.terms} is not available; needed 1 (fourth order) or 2 (sixth order)")
 
     @property
     def order(self) -> int:
@@ -149,7 +149,7 @@ class Cell:
     def split(self, parts: tuple[int, ...]) -> Cell:
         """The cell of one of the equal boxes into which `parts` cuts this cell."""
         if len(parts) != len(self.points) or any(k < 1 or n % k for n, k in zip(self.points, parts, strict=True)):
-            raise ValueError(f"parts={parts} must divide the points={self.points} of a cell")
+            raise ValueError(f"parts={parts} must divide the {self.points} points of a cell")
         if math.prod(parts) == 1:
             return self
         inner = tuple(n // k for n, k in zip(self.points, parts, strict=True))

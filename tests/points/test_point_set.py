@@ -158,8 +158,14 @@ def test_the_bounding_box_is_the_domain_if_none_is_given():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: PointSet(torch.tensor([[0.0, 1.0], [math.nan, 0.0]])), "1 points that are not finite; the first is point 1"),
-        (lambda: PointSet(torch.tensor([[0.0], [1.2]]), box=Grid((1.0,))), r"1 points outside the box; the first is point 1"),
+        (
+            lambda: PointSet(torch.tensor([[0.0, 1.0], [math.nan, 0.0]])),
+            "that are not finite; the first is point 1",
+        ),
+        (
+            lambda: PointSet(torch.tensor([[0.0], [1.2]]), box=Grid((1.0,))),
+            "outside the box; the first is point 1",
+        ),
         (lambda: PointSet(torch.rand(3, 2), box=Grid((1.0,))), "has 2 axes; needed 1, as the box has"),
         (lambda: PointSet(torch.rand(3)), r"coordinates has shape \(3,\)"),
         (lambda: PointSet(torch.zeros(0, 2)), r"coordinates has shape \(0, 2\)"),

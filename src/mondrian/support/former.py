@@ -41,6 +41,7 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
     "mondrian.recipes": ("mondrian.settings.recipes",),
     "mondrian.report.planes": ("mondrian.drawing.planes",),
     "mondrian.report.style": ("mondrian.drawing.style",),
+    "mondrian.resampling.places": ("mondrian.resampling.axis_points",),
     "mondrian.run": ("mondrian.training.run",),
     "mondrian.spectra": ("mondrian.evaluation.spectra",),
     "mondrian.statistics": ("mondrian.evaluation.statistics",),
@@ -85,6 +86,7 @@ RENAMED: dict[str, dict[str, str]] = {  # names that changed: the module they we
         "attention_shares": "mondrian.models.maps.attention_map",
     },
     "mondrian.operators": {"Evaluation": "mondrian.operators.KernelMethod"},
+    "mondrian.resampling.places": {"places": "mondrian.resampling.axis_points.positions"},
     "mondrian.operators.stacked": {"stacked_mix": "mondrian.operators.kernel_mix.mix_kernels"},
     "mondrian.operators.evaluation": {
         "Evaluation": "mondrian.operators.KernelMethod",
