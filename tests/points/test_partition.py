@@ -136,9 +136,9 @@ def test_the_graph_of_coincident_points_has_no_loops():
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        (lambda: Boxes(()), "must hold numbers of at least 1, one an axis"),
+        (lambda: Boxes(()), "must hold a number of at least 1 for each axis"),
         (lambda: Boxes((2, 2.5)), r"subdomains=\(2, 2\.5\); needed tuple\[int, ...\]"),
-        (lambda: Boxes((2, 0)), "must hold numbers of at least 1"),
+        (lambda: Boxes((2, 0)), "must hold a number of at least 1"),
         (lambda: Boxes((2,)).cut(cloud(9)), r"subdomains=\(2,\) has 1 axes; needed 2"),
         (lambda: MetisParts(parts=0), "parts=0 must be at least 1"),
         (lambda: MetisParts(parts=2.5), "parts=2.5; needed int"),
