@@ -79,8 +79,8 @@ CORE = (
     ),
     Fault(
         "a tile sees one row beyond the wall",
-        "hidden.append(((found < 0) | (found >= held[axis]) | (key >= count + radius)).long())",
-        "hidden.append(((found < 0) | (found > held[axis]) | (key >= count + radius)).long())",
+        "hidden.append(((position < 0) | (position >= key_counts[axis]) | (key >= count + radius)).long())",
+        "hidden.append(((position < 0) | (position > key_counts[axis]) | (key >= count + radius)).long())",
         ("tests/attention/test_patterns.py", "tests/attention/test_tiles.py"),
     ),
     Fault(
