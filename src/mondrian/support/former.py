@@ -20,6 +20,10 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
     "mondrian.configuration": ("mondrian.settings.compose", "mondrian.settings.values"),
     "mondrian.extras": ("mondrian.support.libraries",),
     "mondrian.history": ("mondrian.training.history",),
+    "mondrian.league.agreement": ("mondrian.league.folder_settings",),
+    "mondrian.league.hold": ("mondrian.league.run_league",),
+    "mondrian.league.job": ("mondrian.league.train_one",),
+    "mondrian.league.strips": ("mondrian.league.field_panels",),
     "mondrian.meshes.files": ("mondrian.data.meshes.files", "mondrian.points.mesh"),
     "mondrian.meshes.poisson": ("mondrian.data.meshes.poisson",),
     "mondrian.meshes.surrogate": ("mondrian.surrogate.meshes",),
@@ -72,6 +76,15 @@ NAMES: dict[str, dict[str, str]] = {  # names that moved: the module they left, 
 
 RENAMED: dict[str, dict[str, str]] = {  # names that changed: the module they were in, and the full new name
     "mondrian": {"attention_shares": "mondrian.attention_map"},
+    "mondrian.league": {"League": "mondrian.league.LeagueSpec"},
+    "mondrian.league.agreement": {"agree": "mondrian.league.folder_settings.remember_settings"},
+    "mondrian.league.hold": {"hold": "mondrian.league.run_league.run_league"},
+    "mondrian.league.plan": {"Job": "mondrian.league.jobs.Job", "Plan": "mondrian.league.plan.LeaguePlan"},
+    "mondrian.league.settings": {
+        "Budgets": "mondrian.league.spec.Budgets",
+        "League": "mondrian.league.spec.LeagueSpec",
+        "read": "mondrian.league.settings.parse",
+    },
     "mondrian.models": {
         "Shares": "mondrian.models.AttentionMap",
         "attention_shares": "mondrian.models.attention_map",
