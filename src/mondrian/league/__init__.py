@@ -11,6 +11,7 @@ from mondrian.league.entrants import Entrant
 from mondrian.league.plan import LeaguePlan
 from mondrian.league.results import collect
 from mondrian.league.spec import LeagueSpec
+from mondrian.support.former import former_names
 
 __all__ = ["Entrant", "LeaguePlan", "LeagueSpec", "collect"]
 

@@ -19,6 +19,7 @@ from mondrian.league.jobs import Job
 from mondrian.league.snapshot import Snapshot
 from mondrian.league.spec import SAMPLES, TIME, TUNING, LeagueSpec
 from mondrian.settings.compose import quoted
+from mondrian.support.former import former_names
 
 VALIDATIONS = 16  # in each training: the points of its learning curve
 TRIALS = 4  # validations in the trial of a learning rate, of which the best counts
@@ -219,5 +220,6 @@ def _beyond(rate: float, end: float) -> float:
     (0.054, 7.6e-05)
     """
     return float(f"{end * end / rate:.2g}")
+
 
 __getattr__ = former_names(__name__)

@@ -15,6 +15,7 @@ from mondrian.league.entrants import STAGGERED, Entrant, known_names
 from mondrian.league.spec import FORMER_PARTS, PROBLEMS, Budgets, Conditions, LeagueSpec
 from mondrian.settings.compose import composed, scaled, taken
 from mondrian.settings.values import counts, flag, number, whole, words_of
+from mondrian.support.former import former_names
 from mondrian.support.process import cores
 
 PRACTICAL = ("entrants", "folder", "jobs", "publish")  # settings that change no result
@@ -157,5 +158,6 @@ def _budgets(config: DictConfig) -> Budgets:
 
 def _positive(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
 
 __getattr__ = former_names(__name__)

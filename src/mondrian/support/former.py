@@ -79,9 +79,8 @@ RENAMED: dict[str, dict[str, str]] = {  # names that changed: the module they we
     "mondrian.league": {"League": "mondrian.league.LeagueSpec"},
     "mondrian.league.agreement": {"agree": "mondrian.league.folder_settings.remember_settings"},
     "mondrian.league.hold": {"hold": "mondrian.league.run_league.run_league"},
-    "mondrian.league.plan": {"Job": "mondrian.league.jobs.Job", "Plan": "mondrian.league.plan.LeaguePlan"},
+    "mondrian.league.plan": {"Plan": "mondrian.league.plan.LeaguePlan"},
     "mondrian.league.settings": {
-        "Budgets": "mondrian.league.spec.Budgets",
         "League": "mondrian.league.spec.LeagueSpec",
         "read": "mondrian.league.settings.parse",
     },
