@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test demo docs bench lint install clean
+# A process for each core; tests that share something made for their file stay together. One thread each, or they wait.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses=4 --dist=loadgroup
+
+.PHONY: test quick compiled demo docs bench lint install clean
 
 install: $(STAMP)
 
@@ -19,10 +22,20 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The shape checks of jaxtyping and beartype run in every test but the compiled ones: they cannot be traced.
-test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m 'not compiled' --jaxtyping-packages=mondrian,beartype.beartype
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m compiled
+# All tests. Types are checked while models are compiled, each of which keeps one core busy.
+test: $(STAMP)
+	$(MAKE) --no-print-directory -j2 lint compiled
+	$(PYTEST) -m 'not compiled' --jaxtyping-packages=mondrian,beartype.beartype
+
+# The shape checks of jaxtyping and beartype run in every other test: they cannot be traced.
+compiled: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m compiled tests
+
+# A minute, after each edit: nothing is started, trained or compiled. The markers are explained in tests/markers.py.
+quick: $(STAMP)
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(PYTEST) -m 'not (process or training or compiled or slow)' tests
 
 # A small model from nothing: data, training, error at three resolutions, a report in runs/demo.
 demo: $(STAMP)

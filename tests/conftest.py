@@ -8,13 +8,15 @@ import pytest
 import torch
 
 from mondrian.support.processor import ensure_half_precision
+from tests.markers import Markers
 
 collect_ignore_glob = ["data/fixtures/*.py"]  # scripts that made stored files, with peers of their own
 _trial = pytest.StashKey[Thread]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try bfloat16 and float16 on this processor: while tests are collected, or before xdist starts its workers."""
+    """Watch markers; try bfloat16 and float16 here while tests are collected, or before xdist starts its workers."""
+    config.pluginmanager.register(Markers())
     trial = config.stash[_trial] = Thread(target=_try_half_precision, daemon=True)
     trial.start()
     if config.getoption("numprocesses", None):

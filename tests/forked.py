@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from jaxtyping import config
 
+import mondrian.drawing.style
 import mondrian.training.train  # noqa: F401 -- with Lightning, before any fork
-from mondrian.report import style  # noqa: F401 -- with matplotlib
 
 CONTEXT = multiprocessing.get_context("fork")
 

@@ -52,6 +52,7 @@ def test_the_overview_names_every_command_with_its_summary(
     assert "mondrian COMMAND --help" in out
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["--version"], ["tain"]])
 def test_help_does_not_wait_for_torch(words: list[str]) -> None:
     program = f"import sys, mondrian.cli; mondrian.cli.main({words}); sys.exit('torch' in sys.modules)"
@@ -223,12 +224,14 @@ def test_a_mistyped_setting_is_one_line_too(word: str, message: str, capsys: pyt
 # As a process
 
 
+@pytest.mark.process
 def test_the_process_leaves_with_the_code_and_the_line_of_the_command() -> None:
     process = start("models", "burgers")
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (2, "", "mondrian models: no recipe contains 'burgers'\n")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("words", [["models", "allen_cahn/vit_attention"], ["--help"]], ids=" ".join)
 def test_a_reader_that_has_seen_enough_ends_the_command_in_silence(words: list[str]) -> None:
     process = start(*words)

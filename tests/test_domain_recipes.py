@@ -11,6 +11,8 @@ from mondrian.cli import main
 from mondrian.evaluation import Evaluation
 from mondrian.training.run import Run
 
+pytestmark = pytest.mark.training
+
 TINY = ["scale=smoke", "max_steps=2", "validate_every=2", "model.n_layers=1"]
 LONG = [
     "data=allen_cahn",

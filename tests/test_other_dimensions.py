@@ -27,6 +27,7 @@ def colours(picture: Path) -> int:
         return len(set(image.convert("RGB").resize((64, 64)).get_flattened_data()))
 
 
+@pytest.mark.process
 def test_the_example_on_a_ring_is_rolled_out_and_drawn_in_space_and_time(tmp_path: Path) -> None:
     out = example("kuramoto_sivashinsky.py", tmp_path, "max_steps=3", "model.n_layers=1")
     lasted = re.findall(r"(\d+) points: correlation with the truth above 0.8 for ([\d.]+) units of time", out)
@@ -36,6 +37,7 @@ def test_the_example_on_a_ring_is_rolled_out_and_drawn_in_space_and_time(tmp_pat
     assert colours(run.folder / "report" / "rollout-128-1.png") > 100
 
 
+@pytest.mark.process
 def test_the_example_in_a_cube_goes_to_a_resolution_it_was_not_trained_at(tmp_path: Path) -> None:
     out = example("allen_cahn_3d.py", tmp_path, "max_steps=2", "model.n_layers=1", "validate_every=2")
     assert re.findall(r"^(\d+x\d+x\d+) ", out, re.MULTILINE) == ["16x16x16", "24x24x24"]
@@ -43,6 +45,7 @@ def test_the_example_in_a_cube_goes_to_a_resolution_it_was_not_trained_at(tmp_pa
     assert colours(tmp_path / "runs/allen_cahn3d/staggered_smoke/report/fields-1.png") > 100
 
 
+@pytest.mark.training
 def test_the_command_learns_a_ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["data=kuramoto_sivashinsky", "model=staggered", "scale=smoke", "run=ring", "unroll=1", "model.n_layers=1"]

@@ -27,6 +27,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
         mondrian.Mistake  # noqa: B018
 
 
+@pytest.mark.process
 def test_to_import_the_package_is_quick_and_its_names_come_with_their_first_use() -> None:
     program = """
 import sys, mondrian

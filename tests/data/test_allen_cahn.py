@@ -42,6 +42,7 @@ def by_py_pde(tmp_path_factory):
     return list(zip(cases, solve_by_py_pde(cases, tmp_path_factory.mktemp("py_pde")), strict=True))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("dtype, tolerance", [(F64, 1e-6), (torch.float32, 1e-4)])
 def test_agrees_with_py_pde(dtype, tolerance, by_py_pde):
     for case, expected in by_py_pde:

@@ -110,6 +110,7 @@ def test_batches_do_not_mix_grids(source: Source) -> None:
         collate([sample, {**sample, "grid": GRID.with_points((4, 16))}])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("start", "workers"), [("fork", 2), ("spawn", 1)])
 def test_workers_read_what_one_process_reads(source: Source, start: str, workers: int) -> None:
     data = WindowDataset(source, Window(input=("u", "gamma"), target=("v",)), memory=0)

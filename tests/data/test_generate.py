@@ -71,6 +71,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return arrays(folder, generate(folder, wanted()))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("shard_size", "workers"), [(1, 1), (3, 2), (100, 1), (2, 3)])
 def test_shards_and_workers_do_not_change_a_byte(
     tmp_path: Path, reference: dict[str, bytes], shard_size: int, workers: int
@@ -139,6 +140,7 @@ def die_at(event: int, folder: Path, leave: Callable[[int], None]) -> None:
     leave(0)
 
 
+@pytest.mark.process
 def test_killed_at_every_write_sync_and_rename_it_goes_on(tmp_path: Path) -> None:
     expected = arrays(tmp_path / "whole", generate(tmp_path / "whole", few()))
     context = multiprocessing.get_context("fork")
@@ -198,6 +200,7 @@ def other(tmp_path: Path) -> Iterator[Callable[[tuple[int, int]], tuple[Any, Any
         process.join()
 
 
+@pytest.mark.process
 def test_of_two_that_make_the_same_data_the_second_waits_and_finds_them(
     tmp_path: Path, other: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,6 +225,7 @@ def test_of_two_that_make_the_same_data_the_second_waits_and_finds_them(
     assert not manifest.missing
 
 
+@pytest.mark.process
 def test_shares_of_a_folder_do_not_wait_for_each_other(
     tmp_path: Path, other: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -479,6 +483,7 @@ def test_lines_and_space_in_shards(problem: KuramotoSivashinsky | AllenCahn, poi
     assert well.metadata.n_spatial_dims == problem.grid.dim
 
 
+@pytest.mark.process
 def test_a_worker_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "data"
     folder.mkdir()

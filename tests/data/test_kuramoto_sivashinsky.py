@@ -24,6 +24,7 @@ def state():
     return grid, solve(initial_condition([3], grid, dtype=F64), grid, dt=0.05, steps=600, frames=1)[:, 0]
 
 
+@pytest.mark.process
 def test_agrees_with_py_pde_to_its_order(state, tmp_path):
     """py-pde takes differences of second order: three times finer, nine times closer."""
     grids = [RING.with_points((n,)) for n in (48, 144)]

@@ -34,6 +34,7 @@ def test_every_annotation_can_be_read(module):
         inspect.get_annotations(inspect.unwrap(function), eval_str=True)
 
 
+@pytest.mark.checked
 @pytest.mark.parametrize(
     "call",
     [
@@ -53,6 +54,7 @@ def test_a_wrong_type_is_refused(call):
         call()
 
 
+@pytest.mark.checked
 def test_a_spec_is_refused_by_the_function_that_it_calls():
     with pytest.raises(jaxtyping.TypeCheckError):  # specs themselves are not checked: they turn lists into tuples
         BlockAverage()(torch.ones(2, 8, dtype=torch.long), (4,))

@@ -110,6 +110,7 @@ def test_a_path_below_a_file_is_named(tmp_path: Path) -> None:
         write_atomically(tmp_path / "file" / "below" / "shard.hdf5", b"x")
 
 
+@pytest.mark.process
 def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     # A limit on the size of files fails in the same system call as a full disk.
     code = (

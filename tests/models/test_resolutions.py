@@ -12,6 +12,7 @@ from mondrian.operators import use_definitions
 from mondrian.resampling import resample
 from mondrian.surrogate import Scale, SurrogateSpec
 from tests.models.cases import ALL_KINDS, KINDS, OPERATOR, small
+from tests.pairs import every_pair
 
 pytestmark = pytest.mark.usefixtures("float64")
 every_kind = pytest.mark.parametrize("kind", ALL_KINDS)
@@ -24,10 +25,7 @@ def waves(grid: Grid) -> torch.Tensor:
     return torch.stack([torch.sin(x).sum(dim=0), torch.exp(torch.cos(x).sum(dim=0) / len(x))])[None]
 
 
-@every_kind
-@staggered_or_not
-@pytest.mark.parametrize("dim", [1, 2, 3])
-@pytest.mark.parametrize("periodic", [False, True], ids=["box", "torus"])
+@every_pair(kind=ALL_KINDS, stagger=[False, True], dim=[1, 2, 3], periodic=[False, True])
 def test_odd_resolutions_equal_the_model_made_of_plain_definitions(kind, stagger, dim, periodic):
     model = small(kind, dim=dim, periodic=periodic, stagger=stagger)
     x = torch.randn(2, 2, *(9, 13, 5)[:dim])
@@ -126,9 +124,9 @@ def test_the_answer_can_be_asked_for_at_other_points(kind):
 def test_what_the_answer_cannot_be_asked_for_is_refused():
     model, x = small("vit"), torch.randn(1, 2, 8, 12)
     for out, message in [
-        (Grid((1.0, 1.5)), "and no points"),
+        (Grid((1.0, 1.5)), "has no points"),
         (Grid((2.0, 1.5), points=(4, 4)), r"reaches from 0.0 to 2.0 along axis 0; needed to stay within the source"),
-        (Grid((1.0,), points=(4,)), "target has 1 axes"),
+        (Grid((1.0,), points=(4,)), "the target has 1 axes"),
     ]:
         with pytest.raises(ValueError, match=message):
             model(x, out_grid=out)

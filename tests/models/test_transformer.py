@@ -2,6 +2,7 @@
 
 import copy
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -29,18 +30,16 @@ from mondrian.operators.ridge_operator import RidgeOperator
 from mondrian.prediction import Predictor
 from tests.models.cases import ALL_KINDS, KINDS, OPERATOR, small, transposed
 from tests.operators.cases import SPECS
+from tests.pairs import every_pair
 
 pytestmark = pytest.mark.usefixtures("float64")
 every_kind = pytest.mark.parametrize("kind", ALL_KINDS)
 staggered_or_not = pytest.mark.parametrize("stagger", [False, True], ids=["plain", "staggered"])
 
 
-@every_kind
-@staggered_or_not
-@pytest.mark.parametrize("dim", [1, 2, 3])
-@pytest.mark.parametrize("periodic", [False, True], ids=["box", "torus"])
-@pytest.mark.parametrize("points", [2, 3], ids=["even", "odd"])
-def test_it_equals_the_model_made_of_plain_definitions(kind, stagger, dim, periodic, points):
+@every_pair(kind=ALL_KINDS, moved=product([False, True], [False, True], [2, 3]), dim=[1, 2, 3])
+def test_it_equals_the_model_made_of_plain_definitions(kind, moved, dim):
+    stagger, periodic, points = moved  # in all combinations: what is mirrored depends on all three
     model = small(kind, dim=dim, periodic=periodic, stagger=stagger)
     x = torch.randn(2, 2, *(points * n for n in model.spec.subdomains))
     fast = model(x)
@@ -98,10 +97,7 @@ def test_staggering_on_a_torus_of_even_cells_is_the_block_between_two_half_shift
     torch.testing.assert_close(shifted, plain(x), rtol=1e-9, atol=1e-9)
 
 
-@every_kind
-@staggered_or_not
-@pytest.mark.parametrize("periodic", [False, True], ids=["box", "torus"])
-@pytest.mark.parametrize("points", [(4, 2), (3, 5)], ids=["even", "odd"])
+@every_pair(kind=ALL_KINDS, stagger=[False, True], periodic=[False, True], points=[(4, 2), (3, 5)])
 def test_a_transposed_model_gives_the_transposed_output(kind, stagger, periodic, points):
     more = {"hidden_channels": 16, "n_layers": 2, "n_heads": 2, "operator": OPERATOR, "stagger": stagger}
     rings = (periodic, False)

@@ -12,20 +12,17 @@ from mondrian import Integral, SeparableMixture
 from mondrian.operators import FeedForward, SubdomainOperator
 from mondrian.quadrature import Cell, EndCorrected, Midpoint, Quadrature
 from tests.operators.cases import CELLS, RIDGE, SPECS, cell_of, choose, operator, ways
+from tests.pairs import every_pair
 
 pytestmark = pytest.mark.usefixtures("float64")
 every_operator = pytest.mark.parametrize("name", SPECS)
-every_cell = pytest.mark.parametrize("where", CELLS)
 
 
 def gradients(u: torch.Tensor, v: torch.Tensor, built: SubdomainOperator) -> list[torch.Tensor]:
     return list(torch.autograd.grad(u.sin().sum(), [v, *built.parameters()]))
 
 
-@every_operator
-@every_cell
-@pytest.mark.parametrize("channels", [(4, 6), (6, 2)])
-@pytest.mark.parametrize("bias", [True, False])
+@every_pair(name=SPECS, where=CELLS, channels=[(4, 6), (6, 2)], bias=[True, False])
 def test_fast_evaluations_agree_with_the_definition_and_so_do_their_gradients(name, where, channels, bias):
     cell = cell_of(where)
     built = operator(SPECS[name], channels, dim=len(cell.points), bias=bias)

@@ -16,6 +16,8 @@ from mondrian.rollout import rollout
 from mondrian.surrogate import Scale, SurrogateSpec
 from tests.parallel.worker import CASES, COSTS, NUMBER, work
 
+pytestmark = pytest.mark.process
+
 BOX = Grid(extent=(2.0, 1.0), periodic=(True, False))
 GRID = BOX.with_points((24, 8))
 

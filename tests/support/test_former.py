@@ -72,6 +72,7 @@ def test_modules_do_not_warn_of_names_that_are_not_used() -> None:
     assert not caught
 
 
+@pytest.mark.process
 def test_the_warning_names_the_line_that_imports_and_nothing_is_loaded_before_its_use(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     lines = [

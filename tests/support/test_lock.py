@@ -24,6 +24,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.process
 def test_the_second_comer_gets_one_line_that_names_the_first_and_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     first = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
     try:
@@ -87,6 +88,7 @@ def test_a_forked_child_does_not_hold_what_its_parent_held(tmp_path: Path) -> No
             os.close(descriptor)
 
 
+@pytest.mark.process
 def test_a_program_that_inherits_the_lock_holds_it_on(tmp_path: Path) -> None:
     lock = Lock.of_folder(tmp_path)
     lock.acquire()

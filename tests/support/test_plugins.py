@@ -10,8 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import mondrian
+from mondrian.cli import main
+from mondrian.models.baselines import ffno
 from mondrian.support import plugins
+from mondrian.support.plugins import _load
 from mondrian.training.run import Run
+from tests import forked
+
+pytestmark = pytest.mark.process
 
 DOCUMENT = Path(__file__).parents[2] / "docs/own_models.md"
 MODULE = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)[0]
@@ -50,15 +57,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *words: str, plugins: str = "my_models") -> subprocess.CompletedProcess[str]:
-    """A command as a shell starts it: the working directory is not on Python's path."""
-    program = "import sys; sys.path.remove(''); from mondrian.cli import main; sys.exit(main(sys.argv[1:]))"
-    return subprocess.run(
-        [sys.executable, "-c", program, *words],
-        cwd=folder,
-        env=os.environ | {"MONDRIAN_PLUGINS": plugins},
-        capture_output=True,
-        text=True,
-    )
+    """A command in a process where nothing of this folder is on Python's path, nor known from before."""
+
+    def work() -> None:
+        sys.path.remove("")
+        _load.cache_clear()
+        sys.exit(main(list(words)))
+
+    return forked.run(work, cwd=folder, env=os.environ | {"MONDRIAN_PLUGINS": plugins})
 
 
 def ran(folder: Path, *words: str) -> str:
@@ -69,7 +75,11 @@ def ran(folder: Path, *words: str) -> str:
 
 @pytest.fixture(scope="module")
 def trained(folder: Path) -> Path:
-    ran(folder, "train", "experiment=allen_cahn/fno", *SMOKE, *OWN, "run=runs/own")
+    """A run of the command as a shell starts it."""
+    program = "import sys; sys.path.remove(''); from mondrian.cli import main; sys.exit(main(sys.argv[1:]))"
+    words = ["train", "experiment=allen_cahn/fno", *SMOKE, *OWN, "run=runs/own"]
+    environment = os.environ | {"MONDRIAN_PLUGINS": "my_models"}
+    subprocess.run([sys.executable, "-c", program, *words], cwd=folder, env=environment, check=True)
     return folder / "runs/own"
 
 
@@ -98,7 +108,7 @@ def test_an_operator_of_ones_own_takes_the_place_of_ours(folder: Path) -> None:
 
 
 def test_it_takes_part_in_a_league(folder: Path) -> None:
-    mine = '+variants.mine={base: fno, label: Mine, overrides: ["model=own", "model._target_=my_models.Convolutional"]}'
+    mine = '+variants.mine={base: fno, label: Mine, words: ["model=own", "model._target_=my_models.Convolutional"]}'
     words = ["scale=smoke", "folder=league", "parts.main=[mine]", mine, "rates=[1e-3]", "native=false", "minutes=null"]
     ran(folder, "league", "allen_cahn", *words)
     assert "Mine" in (folder / "league/main/results.md").read_text()
@@ -119,7 +129,7 @@ def test_a_loss_and_a_reader_of_ones_own(folder: Path) -> None:
 def test_a_recipe_is_built_with_it(folder: Path) -> None:
     overrides = ", ".join(map(repr, OWN))
     program = f"import mondrian; print(type(mondrian.build('allen_cahn/fno', {overrides})).__name__)"
-    found = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True)
+    found = forked.run_text(program, cwd=folder, env=os.environ | {"MONDRIAN_PLUGINS": ""})
     assert found.stdout.strip() == "ConvolutionalModel", found.stderr
 
 
@@ -158,8 +168,7 @@ def test_what_is_not_named_is_not_found(folder: Path, plugins: str, message: str
 def test_a_name_that_two_specs_have_is_refused(folder: Path) -> None:
     (folder / "twice.py").write_text("import my_models, mondrian\nclass Mixture(my_models.Averaging): ...\n")
     program = "from mondrian import Spec; Spec.from_json({'spec': 'Mixture'})"
-    environment = os.environ | {"MONDRIAN_PLUGINS": "twice"}
-    found = subprocess.run([sys.executable, "-c", program], cwd=folder, env=environment, capture_output=True, text=True)
+    found = forked.run_text(program, cwd=folder, env=os.environ | {"MONDRIAN_PLUGINS": "twice"})
     assert "spec='Mixture' is the name of several: " in found.stderr
     assert "mondrian.operators.mixture" in found.stderr
 
@@ -172,16 +181,15 @@ def test_what_makes_no_model_of_fields_is_refused(folder: Path) -> None:
     assert "no_model.make makes a dict; needed a ModelSpec" in found.stderr
 
 
-@pytest.mark.parametrize("name", ["vit_no", "ffno", "point_no"])
-def test_a_stored_model_opens_where_nothing_has_been_imported(name: str, tmp_path: Path) -> None:
-    make = {
-        "vit_no": "mondrian.vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2))",
-        "ffno": "mondrian.models.baselines.ffno(in_channels=2, out_channels=1, hidden_channels=4)",
-        "point_no": "mondrian.point_no(in_channels=1, out_channels=1, hidden_channels=8,"
-        " partition=mondrian.Boxes((2, 2)))",
-    }[name]
-    for program in (
-        f"import mondrian; {make}.save_pretrained({str(tmp_path)!r})",
-        f"import mondrian; mondrian.from_pretrained({str(tmp_path)!r})",
-    ):
-        subprocess.run([sys.executable, "-c", program], check=True)
+def test_stored_models_open_where_nothing_has_been_imported(tmp_path: Path) -> None:
+    models = {
+        "vit_no": mondrian.vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2)),
+        "ffno": ffno(in_channels=2, out_channels=1, hidden_channels=4),
+        "point_no": mondrian.point_no(
+            in_channels=1, out_channels=1, hidden_channels=8, partition=mondrian.Boxes((2, 2))
+        ),
+    }
+    for name, model in models.items():
+        model.save_pretrained(tmp_path / name)
+        program = f"import mondrian; mondrian.from_pretrained({name!r})"
+        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)

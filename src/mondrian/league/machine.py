@@ -1,4 +1,4 @@
-"""The machine that a league runs on."""
+"""What a league was held on."""
 
 from __future__ import annotations
 
