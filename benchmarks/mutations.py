@@ -79,8 +79,8 @@ CORE = (
     ),
     Fault(
         "a tile sees one row beyond the wall",
-        "hidden.append(((found < 0) | (found >= held[axis]) | (key >= count + radius)).long())",
-        "hidden.append(((found < 0) | (found > held[axis]) | (key >= count + radius)).long())",
+        "hidden.append(((position < 0) | (position >= key_counts[axis]) | (key >= count + radius)).long())",
+        "hidden.append(((position < 0) | (position > key_counts[axis]) | (key >= count + radius)).long())",
         ("tests/attention/test_patterns.py", "tests/attention/test_tiles.py"),
     ),
     Fault(
@@ -127,8 +127,8 @@ CORE = (
     ),
     Fault(
         "each simplex gives its volume to the corners of others",
-        "shares = (simplex_volumes(vertices, simplices) / corners).repeat_interleave(corners)",
-        "shares = (simplex_volumes(vertices, simplices) / corners).repeat(corners)",
+        "masses = (simplex_volumes(vertices, simplices) / corners).repeat_interleave(corners)",
+        "masses = (simplex_volumes(vertices, simplices) / corners).repeat(corners)",
         ("tests/points/test_mesh.py",),
     ),
     Fault(

@@ -262,7 +262,7 @@ def test_another_format_is_refused_with_both_numbers(folder: Path, number: objec
 
 def test_a_spec_that_is_no_model_is_refused_by_name(folder: Path) -> None:
     rewrite_config(folder, model=Grid(extent=(1.0,)).to_json())
-    with pytest.raises(ValueError, match=r"config\.json describes nothing that can be built: a Grid is no model"):
+    with pytest.raises(ValueError, match="does not describe a model that can be built: a Grid is not a model"):
         mondrian.from_pretrained(folder)
 
 
@@ -272,7 +272,7 @@ def test_a_spec_that_is_no_model_is_refused_by_name(folder: Path) -> None:
 def test_a_description_of_no_model_at_all_is_refused_by_name(folder: Path, described: object) -> None:
     rewrite_config(folder, model=described)
     with pytest.raises(
-        ValueError, match=r"config\.json describes nothing that can be built: .*(NotImplemented|5|None|heads)"
+        ValueError, match=r"config\.json does not describe a model that can be built: .*(NotImplemented|5|None|heads)"
     ):
         mondrian.from_pretrained(folder)
 

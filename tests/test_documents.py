@@ -1,44 +1,71 @@
-"""The examples in README and docs run as they stand."""
+"""The pages: their programs and commands run as they stand, their links lead somewhere, the reference is complete."""
 
 import re
 import runpy
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mondrian.training import train
 from tests import forked
+from tests.pages import ROOT, blocks, execute, prose
 
-ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/tutorials").glob("*.md"))]
 # docs/data.md needs a data set: tests/data/test_generate_command.py runs it with one
-PROGRAMS = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
-DOCUMENTS = [
-    path
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    if path.name != "data.md" and PROGRAMS.search(path.read_text())
-]
+EXECUTED = [page for page in PAGES if page.name != "data.md" and any(blocks(page))]
+WRITTEN = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs/reference").glob("*.md"))]
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_the_examples_run_one_after_the_other(path, tmp_path):
-    program = "\n".join(PROGRAMS.findall(path.read_text()))
-    run = forked.run_text(program, cwd=tmp_path)
+@pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.stem)
+def test_what_a_page_shows_runs_from_top_to_bottom(page, tmp_path):
+    run = forked.run(lambda: execute(page), cwd=tmp_path)
     assert run.returncode == 0, run.stderr
+
+
+PENDING = ("baselines", "deployment", "design_decisions", "explore", "league", "many_machines", "roadmap", "solvers")
+PENDING += ("subdomain_parallel", "CONTRIBUTING", "recipes_and_paper")
+
+
+@pytest.mark.parametrize("page", [page for page in WRITTEN if page.stem not in PENDING], ids=lambda page: page.stem)
+def test_a_page_has_one_sentence_a_line_and_no_long_line(page):
+    lines = prose(page)
+    assert [line for line in lines if len(line) > 200] == []
+    assert [line for line in lines if re.search(r"[a-z0-9)`*][.?!] [A-Z]", line)] == []
+
+
+def test_the_readme_is_short_and_names_the_targets():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 120
+    for target in ("test", "quick", "demo", "bench", "docs"):
+        assert f"make {target}" in text
 
 
 def test_links_lead_somewhere_and_every_picture_is_shown():
     shown = set()
-    folders = ("docs", "docs/results", "benchmarks/results")
+    folders = ("docs", "docs/tutorials", "docs/reference", "docs/results", "benchmarks/results")
     for path in [ROOT / "README.md", *(path for folder in folders for path in ROOT.glob(f"{folder}/*.md"))]:
         text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
         for target in re.findall(r"\]\(([^)#]+)", text):
             if "://" not in target:
                 assert (path.parent / target).exists(), f"{path.name}: {target}"
                 shown.add((path.parent / target).resolve())
-    assert set(ROOT.glob("docs/images/*.png")) <= shown
+    assert set(ROOT.glob("docs/images/*.*")) <= shown
+
+
+def test_every_public_name_has_a_place_in_the_reference():
+    reference = runpy.run_path(str(ROOT / "docs/hooks/reference.py"))
+    rooms, public, home = reference["rooms"](), reference["public"], reference["home"]
+    assert [key for key, value in public("mondrian").items() if home(key, value, "mondrian") == "mondrian"] == []
+    source = ROOT / "src/mondrian"
+    packages = [path.parent for path in source.glob("*/__init__.py*")]
+    modules = [
+        path.with_suffix("") for path in source.glob("*.py") if path.stem.strip("_") not in ("init", "main", "cli")
+    ]
+    offering = [f"mondrian.{path.name}" for path in {*packages, *modules} if path.name not in ("conf", "support")]
+    missing = [name for name in sorted(offering) if name not in rooms and public(name)]
+    assert missing == [], "docs/reference/*.md: <!-- reference MODULE -->"
 
 
 def test_the_tables_of_the_results_are_those_of_the_leagues():

@@ -107,7 +107,7 @@ def test_bad_arguments_are_refused_by_name_value_and_need(arguments: dict, messa
 def test_a_box_without_points_says_so_when_asked_for_them() -> None:
     box = Grid(extent=(2.0,))
     for ask in (lambda: box.spacing, lambda: box.axis(0), lambda: box.coordinates()):
-        with pytest.raises(ValueError, match=r"extent=\(2\.0,\) has no points; needed with_points"):
+        with pytest.raises(ValueError, match=r"extent=\(2\.0,\) has no points; needed grid\.with_points"):
             ask()
 
 
@@ -144,7 +144,7 @@ def test_a_cell_centred_grid_is_described_as_before_vertices_were_known() -> Non
         ({"extent": (1.0, 1.0), "ends": (2,)}, r"ends=\(2,\) has 1 entries.*needs 2"),
         ({"extent": (1.0,), "ends": (3,)}, r"ends=\(3,\) must be 0 \(cell-centred\), 1 or 2"),
         ({"extent": (1.0,), "ends": (True,)}, r"ends=\(True,\); needed tuple\[int, ...\]"),
-        ({"extent": (1.0,), "ends": (1,)}, r"ends=\(1,\) leaves out an end of an axis that is not a ring.*needed 2"),
+        ({"extent": (1.0,), "ends": (1,)}, r"ends=\(1,\) leaves out an end of a non-periodic axis.*needed 2"),
         ({"extent": (1.0,), "points": (1,), "ends": (2,)}, r"points=\(1,\) are too few for ends=\(2,\)"),
     ],
 )

@@ -302,7 +302,7 @@ def test_the_derivative_is_numpys_or_that_of_rolls(periodic):
 def test_derivatives_that_cannot_be_taken_are_refused():
     with pytest.raises(ValueError, match="u has 2 points along axis 0"):
         derivative(torch.zeros(1, 1, 2), Grid(extent=(1.0,)), 0)
-    with pytest.raises(ValueError, match="axis=1 is no axis"):
+    with pytest.raises(ValueError, match="axis=1 is not an axis"):
         derivative(torch.zeros(1, 1, 4), Grid(extent=(1.0,)), 1)
     with pytest.raises(ValueError, match=r"u has shape \(4,\)"):
         derivative(torch.zeros(4), Grid(extent=(1.0,)), 0)

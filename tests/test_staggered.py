@@ -1,4 +1,4 @@
-"""The decomposition moved by half a subdomain: points move to points, and nothing is lost on the way."""
+"""The decomposition shifted by half a subdomain: points move to points, and nothing is lost on the way."""
 
 import math
 from itertools import pairwise, product

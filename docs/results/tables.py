@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mondrian.league.results import Score
-from mondrian.league.settings import SAMPLES, TIME
+from mondrian.league.spec import SAMPLES, TIME
 from mondrian.support.files import write_atomically
 from mondrian.support.text import markdown_table
 

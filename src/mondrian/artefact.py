@@ -1,8 +1,8 @@
-"""A model in a folder: `config.json` says what it is, `model.safetensors` holds its weights. Neither can run code.
+"""A model in a folder: its spec in `config.json`, its weights in `model.safetensors`. Neither can run code.
 
-Two files cannot be replaced at once, so a save first puts the new description beside the old one, under a name
-that belongs to the new weights. A reader looks for that name first: whenever a save stops, the folder holds the
-old model or the new one.
+Two files cannot be replaced at once. A save therefore first writes the new description beside the old one, under a
+name that belongs to the new weights, and a reader looks for that name first: whenever a save is interrupted, the
+folder holds the old model or the new one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEYS = {"format", "weights_sha256", "model_sha256", "model"}
 
 @dataclass(frozen=True)
 class ModelSpec(Spec):
-    """Describes a model completely but for its weights."""
+    """Describes a model completely, except for its weights."""
 
     def build(self) -> OperatorModel:
         """The model with new weights."""
@@ -37,14 +37,14 @@ class ModelSpec(Spec):
 
 
 class OperatorModel(nn.Module):
-    """A model that is built from a spec and can be kept in a folder."""
+    """A model that is built from a spec and can be saved in a folder."""
 
     spec: ModelSpec
 
     def save_pretrained(self, folder: str | Path, *, weights: Mapping[str, Tensor] | None = None) -> None:
-        """Write weights and description. If that fails at any moment the folder holds the old model or the new one.
+        """Write weights and description. If interrupted, the folder holds the old model or the new one.
 
-        `weights` are those of a model that is sharded over several processes, gathered; otherwise its own.
+        `weights` are the gathered weights of a model that is sharded over several ranks; by default the model's own.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ class OperatorModel(nn.Module):
         config = {"format": FORMAT, "weights_sha256": digest, "model_sha256": _digest(model), "model": model}
         description = (json.dumps(config, indent=2) + "\n").encode()
         write_atomically(_pending(folder, digest), description)
-        write_atomically(folder / WEIGHTS, content)  # here the old model gives way to the new one
+        write_atomically(folder / WEIGHTS, content)  # replaces the old model by the new one
         write_atomically(folder / CONFIG, description)
         _pending(folder, digest).unlink(missing_ok=True)
 
@@ -68,16 +68,16 @@ def from_pretrained(folder: str | Path, *, device: torch.device | str = "cpu") -
     path = pending if pending.exists() else folder / CONFIG
     config = _read_config(path)
     if digest != config["weights_sha256"]:
-        raise ValueError(f"{folder / WEIGHTS} is damaged or belongs to another model: its checksum is not {CONFIG}'s")
+        raise ValueError(f"{folder / WEIGHTS} is damaged or belongs to another model: {CONFIG} has another checksum")
     try:
         spec = Spec.from_json(config["model"])
         if not isinstance(spec, ModelSpec):
-            raise ValueError(f"a {type(spec).__name__} is no model")
+            raise ValueError(f"a {type(spec).__name__} is not a model")
         model = spec.build()
     except torch.OutOfMemoryError:
         raise
     except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
-        raise ValueError(f"{path} describes nothing that can be built: {str(error) or repr(error)}") from error
+        raise ValueError(f"{path} does not describe a model that can be built: {str(error) or repr(error)}") from error
     try:
         model.load_state_dict(load(weights), assign=True)  # assigned, not copied: the dtype is that of the file
     except (SafetensorError, RuntimeError) as error:

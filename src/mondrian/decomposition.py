@@ -1,4 +1,4 @@
-"""Cutting a box into equal subdomains: the cells, their arrangement, and the moved decomposition."""
+"""A box cut into equal subdomains: the cells, the lattice they form, and the staggered decomposition."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from mondrian.grid import Grid
+from mondrian.support.tensors import product_points
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """How cells lie beside each other: their number along each axis, and which axes close into a ring.
+    """The lattice of the cells: their number along each axis, and which axes are periodic.
 
     >>> Lattice(counts=(4,), periodic=(True,)).neighbours(1)
     [[0, 1, 3], [0, 1, 2], [1, 2, 3], [0, 2, 3]]
@@ -29,27 +30,25 @@ class Lattice:
         return math.prod(self.counts)
 
     def positions(self, device: torch.device | None = None) -> Int[Tensor, "cell axis"]:
-        """The place of each cell, counted in cells along each axis."""
-        axes = [torch.arange(n, device=device) for n in self.counts]
-        return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(self.counts))
+        """The position of each cell, counted in cells along each axis."""
+        return product_points([torch.arange(n, device=device) for n in self.counts])
 
     def offsets(self, device: torch.device | None = None) -> Int[Tensor, "cell cell axis"]:
-        """The way from the first cell to the second, the shorter one on a periodic axis.
+        """The offset from the first cell to the second, the shorter one on a periodic axis.
 
-        On a ring of `n` cells it lies in `-n//2 ... (n-1)//2`: it depends on the difference only.
+        On a ring of `n` cells it lies in `-n//2 ... (n-1)//2` and depends on the difference only.
         """
-        place = self.positions(device)
-        return self.between(place, place)
+        position = self.positions(device)
+        return self.between(position, position)
 
     def between(
         self, first: Int[Tensor, "first axis"], second: Int[Tensor, "second axis"]
     ) -> Int[Tensor, "first second axis"]:
-        """The way from the first places to the second ones, the shorter one on a periodic axis."""
+        """The offsets from the first positions to the second ones, the shorter ones on a periodic axis."""
         offset = second[None, :, :] - first[:, None, :]
         for axis, (count, ring) in enumerate(zip(self.counts, self.periodic, strict=True)):
             if ring:
-                half = count // 2
-                offset[..., axis] = (offset[..., axis] + half) % count - half
+                offset[..., axis] = shorter_offset(offset[..., axis], count)
         return offset
 
     @property
@@ -58,7 +57,7 @@ class Lattice:
         return tuple(n // 2 if ring else n - 1 for n, ring in zip(self.counts, self.periodic, strict=True))
 
     def near(self, radius: int, device: torch.device | None = None) -> Bool[Tensor, "cell cell"]:
-        """Which cells lie within `radius` cells of each other along every axis."""
+        """Whether two cells lie within `radius` cells of each other along every axis."""
         return self.offsets(device).abs().amax(dim=-1) <= radius
 
     def neighbours(self, radius: int) -> list[list[int]]:
@@ -66,9 +65,19 @@ class Lattice:
         return [row.nonzero().flatten().tolist() for row in self.near(radius)]
 
 
+def shorter_offset(offset: Shaped[Tensor, "*shape"], count: int) -> Shaped[Tensor, "*shape"]:
+    """An offset on a ring of `count` cells, by the shorter way round.
+
+    >>> shorter_offset(torch.tensor([1, 3, 5]), 6)
+    tensor([ 1, -3, -1])
+    """
+    half = count // 2
+    return (offset + half) % count - half
+
+
 @dataclass(frozen=True)
 class Decomposition:
-    r"""A grid cut into equal subdomains $\Omega_i$, which all become functions on one reference cell.
+    r"""A grid cut into equal subdomains $\Omega_i$; functions on all of them live on one reference cell.
 
     `cut` takes `(batch, channel, *space)` to `(batch, cell, channel, point)`; `join` is its inverse. Cells and
     the points of a cell are flattened in axis order.
@@ -86,7 +95,9 @@ class Decomposition:
     def __post_init__(self) -> None:
         object.__setattr__(self, "subdomains", tuple(self.subdomains))
         if len(self.subdomains) != self.grid.dim:
-            raise ValueError(f"subdomains={self.subdomains} has {len(self.subdomains)} axes; the grid {self.grid.dim}")
+            raise ValueError(
+                f"subdomains={self.subdomains} has {len(self.subdomains)} axes; the grid has {self.grid.dim}"
+            )
         if any(isinstance(count, bool | float) or count < 1 for count in self.subdomains):
             raise ValueError(f"subdomains={self.subdomains} must hold whole numbers of at least 1")
         self.grid.spacing  # noqa: B018 -- a grid without points says so here
@@ -95,12 +106,12 @@ class Decomposition:
         if any(n % count for n, count in zip(self.grid.points, self.subdomains, strict=True)):
             raise ValueError(
                 f"subdomains={self.subdomains} do not divide the points={self.grid.points} of the grid; "
-                "needed a whole number of points a subdomain along each axis"
+                "needed a whole number of points per subdomain along each axis"
             )
 
     @staticmethod
     def by_size(grid: Grid, size: tuple[float, ...]) -> Decomposition:
-        """Cut into subdomains of a physical size; it must fit a whole number of times into the extent."""
+        """Cut into subdomains of a physical size, which must divide the extent."""
         return Decomposition(grid, counts_by_size(grid, size))
 
     @property
@@ -119,12 +130,12 @@ class Decomposition:
         return tuple(length / count for length, count in zip(self.grid.extent, self.subdomains, strict=True))
 
     def cut(self, u: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch cell channel point"]:
-        """Restrict a function to the subdomains."""
+        """The restrictions of a function to the subdomains."""
         self._check(u)
         return cut(u, self.subdomains)
 
     def join(self, cells: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch channel *space"]:
-        """Put the functions on the subdomains together again: the sum of their extensions by zero."""
+        """The function with these restrictions: the sum of their extensions by zero."""
         if (cells.shape[1], cells.shape[3]) != (self.lattice.size, math.prod(self.cell_points)):
             raise ValueError(
                 f"cells has shape {tuple(cells.shape)}; needed {self.lattice.size} cells of {self.cell_points} points"
@@ -137,14 +148,14 @@ class Decomposition:
         """Move a function cyclically by a physical amount, a whole number of points along each axis."""
         self._check(u)
         if len(amount) != self.grid.dim or not all(math.isfinite(length) for length in amount):
-            raise ValueError(f"amount={amount} needs {self.grid.dim} finite lengths")
+            raise ValueError(f"amount={amount} must hold {self.grid.dim} finite lengths")
         steps = [length / spacing for length, spacing in zip(amount, self.grid.spacing, strict=True)]
         if any(abs(step - round(step)) > 1e-6 for step in steps):
-            raise ValueError(f"amount={amount} is not a whole number of spacings {self.grid.spacing}")
+            raise ValueError(f"amount={amount} must be a whole number of spacings, {self.grid.spacing}")
         return torch.roll(u, [round(step) for step in steps], dims=list(range(2, u.ndim)))
 
     def staggered(self) -> StaggeredDecomposition:
-        """The decomposition moved by half a subdomain along every axis."""
+        """The decomposition shifted by half a subdomain along every axis."""
         return StaggeredDecomposition(self)
 
     def _check(self, u: Tensor) -> None:
@@ -154,14 +165,14 @@ class Decomposition:
 
 @dataclass(frozen=True)
 class StaggeredDecomposition:
-    r"""The same cut moved by half a subdomain, so that every interface becomes an interior.
+    r"""A decomposition shifted by half a subdomain, so that every interface becomes an interior.
 
-    On a periodic axis the cells move round the ring. On another axis there is one cell more; the two that
-    reach over the boundary are completed by the mirror image of what they hold inside, $u(-x) = u(x)$, so
-    opposite sides never meet. `back` keeps what lies inside.
+    On a periodic axis the cells shift round the ring. On another axis there is one more cell; the two at the walls
+    are filled up with the mirror image of the function, $u(-x) = u(x)$, so that opposite sides never meet. `back`
+    drops the mirror images.
 
-    Points move to points: with an odd number a cell the move is by half a spacing less than half a subdomain.
-    So nothing is ever interpolated, and `back(move(u)) == u` at every resolution.
+    Points move to points: with an odd number of points per cell the shift is half a spacing less than half a subdomain.
+    Nothing is interpolated, and `back(move(u)) == u` at every resolution.
     """
 
     base: Decomposition
@@ -191,7 +202,7 @@ class StaggeredDecomposition:
 def move_axis(
     u: Float[Tensor, "batch channel *space"], axis: int, points: int, *, ring: bool
 ) -> Float[Tensor, "batch channel *moved"]:
-    """Move a function by half a cell of `points` points along one axis: round the ring, or between mirrors."""
+    """Shift a function by half a cell of `points` points along one axis: round a ring, or into mirror images."""
     dim, half = axis + 2, points // 2
     if ring:
         return torch.roll(u, -half, dims=dim)
@@ -210,13 +221,13 @@ def back_axis(
 
 
 def counts_by_size(grid: Grid, size: tuple[float, ...]) -> tuple[int, ...]:
-    """How many subdomains of a physical size there are along each axis; it must fit a whole number of times."""
+    """The number of subdomains of a physical size along each axis; the size must divide the extent."""
     if len(size) != grid.dim or not all(math.isfinite(length) and length > 0 for length in size):
-        raise ValueError(f"size={size} needs {grid.dim} finite positive lengths")
+        raise ValueError(f"size={size} must hold {grid.dim} finite positive lengths")
     counts = tuple(round(length / part) for length, part in zip(grid.extent, size, strict=True))
     for count, part, length in zip(counts, size, grid.extent, strict=True):
         if count < 1 or abs(count * part - length) > 1e-6 * length:
-            raise ValueError(f"size={size} does not fit a whole number of times into extent={grid.extent}")
+            raise ValueError(f"size={size} does not divide extent={grid.extent}; needed a whole number of subdomains")
     return counts
 
 
@@ -225,8 +236,8 @@ def cut(u: Float[Tensor, "batch channel *space"], counts: tuple[int, ...]) -> Fl
     batch, channels, *space = u.shape
     dim = len(counts)
     paired = [size for n, count in zip(space, counts, strict=True) for size in (count, n // count)]
-    places, points = [2 + 2 * a for a in range(dim)], [3 + 2 * a for a in range(dim)]
-    split = u.reshape(batch, channels, *paired).permute(0, *places, 1, *points)
+    cells, points = [2 + 2 * a for a in range(dim)], [3 + 2 * a for a in range(dim)]
+    split = u.reshape(batch, channels, *paired).permute(0, *cells, 1, *points)
     return split.reshape(batch, math.prod(counts), channels, -1)
 
 

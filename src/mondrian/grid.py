@@ -15,19 +15,18 @@ from mondrian.support.spec import Spec
 
 @dataclass(frozen=True)
 class Grid(Spec):
-    r"""A box $\prod_a [o_a, o_a + L_a]$ with $n_a$ points an axis, cell-centred unless `ends` says otherwise.
+    r"""A box $\prod_a [o_a, o_a + L_a]$ with $n_a$ points along each axis, cell-centred unless `ends` says otherwise.
 
     $$x_{a,j} = o_a + (j + \tfrac12) L_a / n_a, \qquad j = 0, \dots, n_a - 1$$
 
-    `ends` is how many of the two ends of an axis are points:
+    `ends` is the number of ends of an axis that are points:
 
     - 0: cell-centred, as above.
     - 2: vertex-centred, from end to end, $x_j = o + j L / (n - 1)$.
-    - 1: vertex-centred on a periodic axis, $x_j = o + j L / n$: the end is the start and is not repeated. With 2
-      it is: the last value of a field should equal the first, and of two that differ the mean is taken.
+    - 1: vertex-centred on a periodic axis, $x_j = o + j L / n$, the repeated end left out. With 2 the end is
+      included: the last value of a field should equal the first; where they differ, resampling takes their mean.
 
-    A periodic axis identifies its two ends. Without `points` the grid is the box alone; `with_points` puts
-    points on it.
+    A periodic axis identifies its two ends. Without `points` the grid is the box alone; `with_points` adds points.
 
     >>> grid = Grid(extent=(2.0, 1.0), points=(4, 2), periodic=(True, False))
     >>> grid.spacing
@@ -47,10 +46,10 @@ class Grid(Spec):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.extent:
-            raise ValueError("extent=() has no axis; needed one positive length an axis")
+            raise ValueError("extent=() has no axis; needed one positive length for each axis")
         for length in self.extent:
             if not (math.isfinite(length) and length > 0):
-                raise ValueError(f"extent={self.extent} must hold finite positive lengths; {length} is not one")
+                raise ValueError(f"extent={self.extent} must hold finite positive lengths; got {length}")
         object.__setattr__(self, "extent", tuple(float(length) for length in self.extent))
         object.__setattr__(self, "periodic", self.periodic or (False,) * self.dim)
         object.__setattr__(self, "origin", self.origin or (0.0,) * self.dim)
@@ -67,14 +66,14 @@ class Grid(Spec):
 
     def _check_ends(self) -> None:
         if any(n not in (0, 1, 2) for n in self.ends):
-            raise ValueError(f"ends={self.ends} must be 0 (cell-centred), 1 or 2 (points at the ends) along each axis")
+            raise ValueError(f"ends={self.ends} must be 0 (cell-centred), 1 or 2 (points at the ends) for each axis")
         if any(n == 1 and not ring for n, ring in zip(self.ends, self.periodic, strict=True)):
             raise ValueError(
-                f"ends={self.ends} leaves out an end of an axis that is not a ring, periodic={self.periodic}; needed 2"
+                f"ends={self.ends} leaves out an end of a non-periodic axis, periodic={self.periodic}; needed 2"
             )
         if self.points and any(n == 1 and both == 2 for n, both in zip(self.points, self.ends, strict=True)):
             raise ValueError(
-                f"points={self.points} are too few for ends={self.ends}; needed 2 where both ends are points"
+                f"points={self.points} are too few for ends={self.ends}; needed at least 2 where both ends are points"
             )
 
     @property
@@ -84,22 +83,22 @@ class Grid(Spec):
 
     @property
     def is_cell_centred(self) -> bool:
-        """Whether each point is the middle of a box of its own, along every axis."""
+        """Whether the points are the centres of equal cells along every axis."""
         return not any(self.ends)
 
     @property
     def intervals(self) -> tuple[int, ...]:
-        """How many spacings an axis is long."""
+        """The length of each axis in spacings."""
         self._needs_points()
         return tuple(n - 1 if ends == 2 else n for n, ends in zip(self.points, self.ends, strict=True))
 
     @property
     def spacing(self) -> tuple[float, ...]:
-        """Distance between neighbouring points, an axis."""
+        """The distance between neighbouring points along each axis."""
         return tuple(length / n for length, n in zip(self.extent, self.intervals, strict=True))
 
     def with_points(self, points: tuple[int, ...]) -> Grid:
-        """The same box with other points on it."""
+        """The same box with other points."""
         return replace(self, points=tuple(points))
 
     def axis(
@@ -119,7 +118,7 @@ class Grid(Spec):
         return torch.stack(torch.meshgrid(*axes, indexing="ij"))
 
     def to_json(self) -> dict[str, Any]:
-        """As every spec; cell-centred grids do not mention `ends`, so that older files describe the same grid."""
+        """The dictionary of the spec; a cell-centred grid leaves out `ends`, as files from before `ends` do."""
         values = super().to_json()
         if self.is_cell_centred:
             del values["ends"]
@@ -127,4 +126,4 @@ class Grid(Spec):
 
     def _needs_points(self) -> None:
         if not self.points:
-            raise ValueError(f"grid with extent={self.extent} has no points; needed with_points(...) first")
+            raise ValueError(f"grid with extent={self.extent} has no points; needed grid.with_points(...)")

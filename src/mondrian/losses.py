@@ -1,4 +1,4 @@
-"""What training minimises: specs that are called with a prediction, a target and the grid they live on."""
+"""Losses: specs that are called with a prediction, a target and their grid."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mondrian.support.spec import Spec
 
 @dataclass(frozen=True)
 class Loss(Spec):
-    """A number that says how far a prediction is from its target, computed in float32 or better.
+    """The distance of a prediction from its target, computed in float32 or better.
 
-    Subclasses give `evaluate`, whose arguments have been checked and cast. The grid may come with other points or
-    none: the fields say how many there are. Nothing waits for the device.
+    Subclasses implement `evaluate`, whose arguments are checked and cast. The points of the grid do not matter: their
+    number is that of the fields. Nothing waits for the device.
     """
 
-    on_points: ClassVar[bool] = False  # whether there is `at_points`
+    on_points: ClassVar[bool] = False  # whether `at_points` is implemented
 
     def __call__(
         self,
@@ -52,13 +52,13 @@ class Loss(Spec):
         targets: Sequence[Float[Tensor, "channel _"]],
         weights: Sequence[Float[Tensor, " _"]],
     ) -> Float[Tensor, ""]:
-        """The loss of functions that are known at points of their own, with the weights of a quadrature."""
+        """The loss of functions given at points, each with the quadrature weights of its points."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class MeanSquare(Loss):
-    r"""$\operatorname{mean} (p - t)^2$ over samples, channels and points: what the paper trains with.
+    r"""$\operatorname{mean} (p - t)^2$ over samples, channels and points: the loss of the paper.
 
     >>> MeanSquare()(torch.tensor([[[1.0, 5.0]]]), torch.tensor([[[2.0, 2.0]]]), Grid(extent=(1.0,)))
     tensor(5.)
@@ -91,10 +91,10 @@ class RelativeL2(Loss):
     $$\frac1B \sum_b \frac{\|p_b - t_b\|}{\max(\|t_b\|, \varepsilon)}, \qquad
     \|u\|^2 = \operatorname{mean}_{c, x} u_c(x)^2$$
 
-    All channels together, since one that nearly vanishes in a sample (the cross-flow of a shear flow) would
-    otherwise outweigh the rest; channels of different units are brought to one scale before training. The norms are
-    means, so that `epsilon` is a size of field values whatever the number of points; targets smaller than that have
-    errors relative to it. At $p = t$ the gradient is zero.
+    The norm covers all channels together: by itself a channel that nearly vanishes in a sample (the cross-flow of a
+    shear flow) would outweigh the rest. Training scales channels of different units beforehand. The norms are means,
+    so that `epsilon` is a field value at any number of points; errors of smaller targets are relative to `epsilon`.
+    At $p = t$ the gradient is zero.
 
     >>> RelativeL2()(torch.tensor([[[3.0, 0.0]]]), torch.tensor([[[0.0, 4.0]]]), Grid(extent=(1.0,)))
     tensor(1.2500)
@@ -129,20 +129,20 @@ class RelativeL2(Loss):
                 *((_weighted_square(p - t, w), _weighted_square(t, w)) for p, t, w in parts), strict=True
             )
         )
-        least = torch.finfo(errors.dtype).tiny  # where nothing is wrong the root has no slope
+        least = torch.finfo(errors.dtype).tiny  # the root has no slope at an error of zero
         return (errors.clamp(min=least).sqrt() / sizes.sqrt().clamp(min=self.epsilon)).mean()
 
 
 @dataclass(frozen=True)
 class Sobolev(Loss):
-    r"""Mean square of the error and of its gradient, a squared $H^1$ norm.
+    r"""The mean square of the error and of its gradient, a squared $H^1$ norm.
 
     $$\operatorname{mean} \Bigl( e^2 + w \ell^2 |\nabla e|^2 \Bigr), \qquad e = p - t, \quad \ell = \max_a L_a / 2\pi$$
 
-    The length $\ell$ makes the sum free of units and the same in every direction: on a periodic axis of the longest
-    extent, mode $m$ of the error counts $1 + w m^2$ times, on others of that extent (whose modes are cosines of half
-    as many turns) $1 + w m^2 / 4$ times. With `weight=0` this is `MeanSquare`. The derivatives are those of
-    `derivative`, of second order; a sawtooth from point to point has none, and counts in the first term only.
+    The length $\ell$ makes the sum dimensionless and isotropic: mode $m$ of the error has the weight $1 + w m^2$ on a
+    periodic axis of the longest extent, and $1 + w m^2 / 4$ on another axis of that extent, whose modes are cosines of
+    half the frequency. With `weight=0` this is `MeanSquare`. The derivatives are those of `derivative`, of second
+    order; for an error that alternates from point to point they vanish, and it counts in the first term only.
 
     >>> x = Grid(extent=(1.0,), points=(64,), periodic=(True,))
     >>> wave = 2**0.5 * torch.sin(2 * torch.pi * x.axis(0))[None, None]
@@ -179,8 +179,8 @@ def derivative(
 
     $$u'_j = \frac{u_{j+1} - u_{j-1}}{2h} + O(h^2)$$
 
-    A periodic axis wraps. Elsewhere the points beyond the ends are extrapolated by the parabola through the nearest
-    three, $u_{-1} = 3 u_0 - 3 u_1 + u_2$, which gives the one-sided $(-3 u_0 + 4 u_1 - u_2) / 2h$.
+    A periodic axis wraps. On another axis the values beyond the ends are extrapolated by the parabola through the
+    nearest three points, $u_{-1} = 3 u_0 - 3 u_1 + u_2$, which gives the one-sided $(-3 u_0 + 4 u_1 - u_2) / 2h$.
 
     >>> x = Grid(extent=(2.0,), points=(4,))
     >>> derivative(x.axis(0)[None, None] ** 2, x, 0)
@@ -188,7 +188,7 @@ def derivative(
     """
     check_space(u, grid, "u")
     if not 0 <= axis < grid.dim:
-        raise ValueError(f"axis={axis} is no axis of a grid with extent={grid.extent}; needed 0 to {grid.dim - 1}")
+        raise ValueError(f"axis={axis} is not an axis of a grid with extent={grid.extent}; needed 0 to {grid.dim - 1}")
     points, dim = u.shape[2 + axis], 2 + axis
     if points < 3:
         raise ValueError(f"u has {points} points along axis {axis}, shape {tuple(u.shape)}; a derivative needs 3")

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials on the reference cell, in float64 unless asked otherwise."""
+"""Orthogonal polynomials on the reference cell."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from itertools import product
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
+
+from mondrian.support.tensors import product_points
 
 
 def chebyshev(t: Float[Tensor, "*shape"], terms: int) -> Float[Tensor, "*shape term"]:
@@ -45,11 +47,9 @@ def legendre_basis(x: Float[Tensor, "point axis"], terms: int) -> Float[Tensor, 
 
 
 def gauss_nodes(dim: int, points: int) -> tuple[Float64[Tensor, "node axis"], Float64[Tensor, " node"]]:
-    """Gauss-Legendre nodes on the cell and weights that sum to one: exact to degree `2 * points - 1` an axis."""
+    """Gauss-Legendre nodes on the cell and weights that sum to one: exact to degree `2 * points - 1` per axis."""
     index = torch.arange(1, points, dtype=torch.float64)
-    beside = index / torch.sqrt(4 * index**2 - 1)  # the recurrence of the polynomials as a symmetric matrix
+    beside = index / torch.sqrt(4 * index**2 - 1)  # off the diagonal of the symmetric matrix of the recurrence
     nodes, vectors = torch.linalg.eigh(torch.diag(beside, 1) + torch.diag(beside, -1))
     weights = vectors[0] ** 2
-    places = torch.stack(torch.meshgrid(*[nodes] * dim, indexing="ij"), dim=-1).reshape(-1, dim)
-    product_weights = torch.stack(torch.meshgrid(*[weights] * dim, indexing="ij"), dim=-1).reshape(-1, dim)
-    return places, product_weights.prod(dim=-1)
+    return product_points([nodes] * dim), product_points([weights] * dim).prod(dim=-1)

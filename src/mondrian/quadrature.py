@@ -1,4 +1,4 @@
-"""Rules that integrate over a cell from its cell-centred points, each with its declared order."""
+"""Quadrature rules on the cell-centred points of a cell, each with its declared order."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from torch import Tensor
 from mondrian.polynomials import legendre_basis
 from mondrian.support.constants import constant
 from mondrian.support.spec import Spec
+from mondrian.support.tensors import product_points
 
 
 @dataclass(frozen=True)
 class Quadrature(Spec):
     r"""A rule $\int_0^1 f \approx \sum_j w_j f((j + \tfrac12)/n)$ with positive weights that sum to one.
 
-    On a box it is the product of the rule along each axis; the measure of the box is one.
+    On a box the rule is the product of the rules along its axes; the measure of the box is one.
     """
 
-    equal_weights: ClassVar[bool] = False  # whatever the number of points
+    equal_weights: ClassVar[bool] = False  # for any number of points
 
     @property
     def order(self) -> int:
@@ -57,13 +58,13 @@ class Midpoint(Quadrature):
 
     def axis_weights(self, points: int) -> Float64[Tensor, " point"]:
         if points < 1:
-            raise ValueError(f"points={points} an axis are too few; needed at least 1")
+            raise ValueError(f"points={points} per axis are too few; needed at least 1")
         return torch.full((points,), 1 / points, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
 class EndCorrected(Quadrature):
-    r"""The midpoint rule with the first terms of its Euler-Maclaurin error taken off at both ends.
+    r"""The midpoint rule, corrected at both ends by the first terms of its Euler-Maclaurin error.
 
     $$\int_0^1 f = h \sum_j f(x_j) + \tfrac{h^2}{24} [f']_0^1 - \tfrac{7 h^4}{5760} [f''']_0^1 + O(h^6)$$
 
@@ -88,7 +89,7 @@ class EndCorrected(Quadrature):
     def axis_weights(self, points: int) -> Float64[Tensor, " point"]:
         stencil = self.order - 1
         if points < stencil:
-            raise ValueError(f"points={points} an axis are too few for terms={self.terms}; needed at least {stencil}")
+            raise ValueError(f"points={points} per axis are too few for terms={self.terms}; needed at least {stencil}")
         factors = {1: 1 / 24, 3: -7 / 5760}
         correction = torch.zeros(stencil, dtype=torch.float64)
         for degree in (1, 3)[: self.terms]:
@@ -101,18 +102,18 @@ class EndCorrected(Quadrature):
 
 def _end_derivative(points: int, degree: int) -> Float64[Tensor, " point"]:
     """Coefficients of the derivative at 0 from the values at 1/2, 3/2, ..., in units of the spacing."""
-    places = torch.arange(points, dtype=torch.float64) + 0.5
+    positions = torch.arange(points, dtype=torch.float64) + 0.5
     moments = torch.zeros(points, dtype=torch.float64)
     moments[degree] = math.factorial(degree)
-    return torch.linalg.solve(torch.linalg.vander(places).mT, moments)
+    return torch.linalg.solve(torch.linalg.vander(positions).mT, moments)
 
 
 @dataclass(frozen=True)
 class Cell:
-    r"""The reference cell $[-1, 1]^d$ of a decomposition: its points, flattened, and the rule on them.
+    r"""The reference cell $[-1, 1]^d$ of a decomposition: its points, flattened, and a quadrature rule.
 
-    `coordinates` is `(point, axis)`, `weights` is `(point)` and sums to one. Two cells are equal if they have the
-    same points and rule.
+    `coordinates` is `(point, axis)`; `weights` is `(point)` and sums to one. Two cells are equal if they have the
+    same points and the same rule.
 
     >>> Cell.build((2,), Midpoint()).coordinates
     tensor([[-0.5000],
@@ -132,9 +133,9 @@ class Cell:
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Cell:
-        """The cell with these points an axis; its tensors are made once, in float64, and cast."""
-        place = torch.empty(0, dtype=dtype, device=device)
-        return Cell(points, quadrature, *_points_and_weights(points, quadrature, place.dtype, place.device))
+        """The cell with these points along each axis; its tensors are made once, in float64, and cast."""
+        like = torch.empty(0, dtype=dtype, device=device)
+        return Cell(points, quadrature, *_points_and_weights(points, quadrature, like.dtype, like.device))
 
     @property
     def size(self) -> int:
@@ -142,11 +143,11 @@ class Cell:
         return math.prod(self.points)
 
     def basis(self, terms: int) -> Float[Tensor, "point basis"]:
-        """The Legendre products of total degree below `terms` at the points."""
+        """The Legendre products of total degree below `terms`, evaluated at the points."""
         return _basis(self.points, terms, self.coordinates.dtype, self.coordinates.device)
 
     def split(self, parts: tuple[int, ...]) -> Cell:
-        """One of the equal boxes into which `parts` cuts the cell, as a cell of its own."""
+        """The cell of one of the equal boxes into which `parts` cuts this cell."""
         if len(parts) != len(self.points) or any(k < 1 or n % k for n, k in zip(self.points, parts, strict=True)):
             raise ValueError(f"parts={parts} must divide the {self.points} points of a cell")
         if math.prod(parts) == 1:
@@ -159,14 +160,13 @@ class Cell:
 def _points_and_weights(
     points: tuple[int, ...], quadrature: Quadrature, dtype: torch.dtype, device: torch.device
 ) -> tuple[Float[Tensor, "point axis"], Float[Tensor, " point"]]:
-    return _places(points, device).to(dtype), quadrature.weights(points).to(device, dtype)
+    return _coordinates(points, device).to(dtype), quadrature.weights(points).to(device, dtype)
 
 
 @constant
 def _basis(points: tuple[int, ...], terms: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return legendre_basis(_places(points, device), terms).to(dtype)
+    return legendre_basis(_coordinates(points, device), terms).to(dtype)
 
 
-def _places(points: tuple[int, ...], device: torch.device) -> Float64[Tensor, "point axis"]:
-    axes = [(2 * torch.arange(n, dtype=torch.float64, device=device) + 1) / n - 1 for n in points]
-    return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(points))
+def _coordinates(points: tuple[int, ...], device: torch.device) -> Float64[Tensor, "point axis"]:
+    return product_points([(2 * torch.arange(n, dtype=torch.float64, device=device) + 1) / n - 1 for n in points])

@@ -75,7 +75,7 @@ def test_files_without_parts_are_dealt_out_once_each(tmp_path):
 def test_a_mesh_that_cannot_be_cut_is_named(tmp_path):
     write_mesh(tmp_path / "train/small.vtu", with_flow())
     splits = MeshSplits(files=MeshFiles(path=str(tmp_path)), input=("flow",), target=("p",))
-    with pytest.raises(ValueError, match=r"small\.vtu: parts=9 are more than the 4 points"):
+    with pytest.raises(ValueError, match=r"small\.vtu: parts=9 must be at most the number of points, 4"):
         splits.meshes("train", partition=MetisParts(parts=9))
 
 
@@ -131,5 +131,5 @@ def test_what_is_wrong_is_named(splits, tmp_path, folder):
     with pytest.raises(ValueError, match="must have a share for each of train, valid, test"):
         of(fractions=(0.5, 0.5))
     (tmp_path / "broken.vtu").write_text("<VTKFile/>")
-    with pytest.raises(ValueError, match=r"broken\.vtu' is no mesh that meshio can read"):
+    with pytest.raises(ValueError, match=r"broken\.vtu' is not a mesh that meshio can read"):
         read_mesh(tmp_path / "broken.vtu")

@@ -337,5 +337,5 @@ def test_a_mesh_that_is_too_small_for_the_parts_of_a_model_is_named():
     spec = MeshSurrogateSpec(model.spec, ("f",), ("u",), (PLAIN,), (PLAIN,))
     corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     mesh = Mesh(corners, torch.tensor([[0, 1, 2]]), {"f": torch.arange(3.0)})
-    with pytest.raises(ValueError, match=r"^tiny\.vtu: parts=4 are more than the 3 points"):
+    with pytest.raises(ValueError, match=r"^tiny\.vtu: parts=4 must be at most the number of points, 3"):
         predict_on(spec.build(), mesh, name="tiny.vtu")

@@ -285,7 +285,7 @@ def test_a_periodic_box_lets_opposite_sides_meet():
         (lambda m, p: m([torch.randn(2, p.size), torch.randn(2, 3)], [p, p]), r"values\[1\] has shape \(2, 3\)"),
         (lambda m, p: m(torch.randn(1, 2, p.size), [p, p]), "one tensor for 2 point sets"),
         (lambda m, p: m([], []), r"points=\[\] holds no point set"),
-        (lambda m, p: m(torch.randn(1, 2, 9), PointSet(torch.rand(9, 2))), r"points\[0\] has no weights"),
+        (lambda m, p: m(torch.randn(1, 2, 9), PointSet(torch.rand(9, 2))), r"points\[0\] has weights=None"),
         (lambda m, p: m(torch.randn(1, 2, 9), cloud(9, 3)), "has 2 axes; needed 3"),
         (
             lambda m, p: m(torch.randn(1, 2, p.size), p, PointSet(torch.tensor([[0.0, 0.0], [1.5, 1.0]]))),
@@ -299,17 +299,17 @@ def test_a_periodic_box_lets_opposite_sides_meet():
         ),
         (
             lambda m, p: m(torch.randn(1, 2, p.size), p, m.place(cloud(9, scale=3.0))),
-            r"out_points was placed in the cells of other domains than points; needed placed.at\(out_points\)",
+            r"out_points has other cells than points; needed placement.at\(out_points\)",
         ),
         (
             lambda m, p: m(torch.randn(1, 2, p.size), p, m.place([p, p])),
-            "out_points was placed in the cells of other domains",
+            "out_points has other cells than points",
         ),
         (
             lambda m, p: m(torch.randn(1, 2, p.size), p, small(Boxes((2, 2))).place(p)),
-            "out_points was placed in the cells of other domains",
+            "out_points has other cells than points",
         ),
-        (lambda m, p: Placement.of([]), r"partitions=\[\] holds none"),
+        (lambda m, p: Placement.of([]), r"partitions=\[\] holds no partition"),
     ],
 )
 def test_bad_input_is_named(run, message):
@@ -331,7 +331,7 @@ def test_points_are_placed_on_the_cpu_whatever_the_default_device(partition):
     with torch.device("meta"):  # on which nothing can be looked at
         found = placed()
     for one, other in zip(found, expected, strict=True):
-        for name in ("index", "filled", "place", "cell", "coordinates", "weights"):
+        for name in ("index", "filled", "slot", "cell", "coordinates", "weights"):
             assert torch.equal(getattr(one.tiles, name), getattr(other.tiles, name))
         for name in ("centres", "sizes", "scales"):
             assert torch.equal(getattr(one, name), getattr(other, name))

@@ -118,14 +118,14 @@ def test_files_that_hold_no_mesh_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.vtk does not exist"):
         read_mesh(tmp_path / "nowhere.vtk")
     (tmp_path / "text.vtk").write_text("hello")
-    with pytest.raises(ValueError, match="no mesh that meshio can read"):
+    with pytest.raises(ValueError, match="not a mesh that meshio can read"):
         read_mesh(tmp_path / "text.vtk")
     (tmp_path / "text.what").write_text("hello")
-    with pytest.raises(ValueError, match="no mesh that meshio can read"):
+    with pytest.raises(ValueError, match="not a mesh that meshio can read"):
         read_mesh(tmp_path / "text.what")
     points = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0.5, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0]])
     meshio.write_points_cells(tmp_path / "curved.vtk", points, [("triangle6", np.arange(6)[None])])
-    with pytest.raises(ValueError, match=r"elements \['triangle6'\]; needed some of"):
+    with pytest.raises(ValueError, match=r"elements \['triangle6'\]; needed "):
         read_mesh(tmp_path / "curved.vtk")
     surface = np.array([[0.0, 0, 0], [1, 0, 1], [0, 1, 0]])
     meshio.write_points_cells(tmp_path / "surface.vtk", surface, [("triangle", np.arange(3)[None])])
@@ -133,7 +133,9 @@ def test_files_that_hold_no_mesh_are_refused(tmp_path):
         read_mesh(tmp_path / "surface.vtk")
     nowhere = np.array([[0.0, 0, 0], [1, 0, 0], [0, np.nan, 0]])
     meshio.write_points_cells(tmp_path / "nan.vtk", nowhere, [("triangle", np.arange(3)[None])])
-    with pytest.raises(ValueError, match=r"nan\.vtk' holds 1 points that are not finite; the first is 2: \[0.0, nan"):
+    with pytest.raises(
+        ValueError, match=r"nan\.vtk' holds 1 points that are not finite; the first is point 2 at \[0.0, nan"
+    ):
         read_mesh(tmp_path / "nan.vtk")
 
 
@@ -145,14 +147,14 @@ def test_files_that_hold_no_mesh_are_refused(tmp_path):
             r"simplices has shape \(1, 2\) and .* needed \(simplex, 3",
         ),
         (lambda: Mesh(torch.rand(3, 2), torch.zeros(0, 3, dtype=torch.long)), "at least one"),
-        (lambda: Mesh(torch.rand(3, 2), torch.tensor([[0, 1, 3]])), "names vertices 0 to 3; there are 3"),
+        (lambda: Mesh(torch.rand(3, 2), torch.tensor([[0, 1, 3]])), "names vertices 0 to 3; needed 0 to 2"),
         (
             lambda: Mesh(torch.rand(3, 2), torch.tensor([[0.0, 1.0, 2.0]])),
             "dtype torch.float32; needed .* whole numbers",
         ),
         (
             lambda: Mesh(torch.tensor([[0.0, 0.0], [1.0, torch.nan], [0.0, 1.0]]), torch.tensor([[0, 1, 2]])),
-            "vertices holds 1 points that are not finite; the first is 1",
+            "vertices holds 1 points that are not finite; the first is point 1",
         ),
         (lambda: Mesh(torch.rand(3), torch.tensor([[0, 1]])), r"vertices has shape \(3,\)"),
         (lambda: square_mesh(2).point_set(Grid((0.5, 0.5))), "outside the box"),

@@ -136,21 +136,24 @@ def test_the_graph_of_coincident_points_has_no_loops():
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        (lambda: Boxes(()), "must hold numbers of at least 1, one an axis"),
+        (lambda: Boxes(()), "must hold a number of at least 1 for each axis"),
         (lambda: Boxes((2, 2.5)), r"subdomains=\(2, 2\.5\); needed tuple\[int, ...\]"),
-        (lambda: Boxes((2, 0)), "must hold numbers of at least 1"),
+        (lambda: Boxes((2, 0)), "must hold a number of at least 1"),
         (lambda: Boxes((2,)).cut(cloud(9)), r"subdomains=\(2,\) has 1 axes; needed 2"),
         (lambda: MetisParts(parts=0), "parts=0 must be at least 1"),
         (lambda: MetisParts(parts=2.5), "parts=2.5; needed int"),
-        (lambda: MetisParts(parts=4).cut(cloud(9)), "no edges for METIS"),
-        (lambda: MetisParts(parts=17).cut(square_mesh(3).point_set()), "parts=17 are more than the 16 points"),
+        (lambda: MetisParts(parts=4).cut(cloud(9)), "edges=None; METIS needed"),
+        (
+            lambda: MetisParts(parts=17).cut(square_mesh(3).point_set()),
+            "parts=17 must be at most the number of points, 16",
+        ),
         (lambda: parts_of(cloud(9), torch.zeros(8, dtype=torch.long), 2), r"members has shape \(8,\)"),
         (lambda: parts_of(cloud(9), torch.full((9,), 2), 2), "names parts 2 to 2; needed one of 2 parts"),
-        (lambda: parts_of(PointSet(torch.rand(3, 2)), torch.zeros(3, dtype=torch.long), 1), "points has no weights"),
-        (lambda: with_neighbours(cloud(5), 5), "neighbours=5 must be at least 1 and less than the 5 points"),
+        (lambda: parts_of(PointSet(torch.rand(3, 2)), torch.zeros(3, dtype=torch.long), 1), "points has weights=None"),
+        (lambda: with_neighbours(cloud(5), 5), "neighbours=5 must be at least 1 and below the number of points, 5"),
         (
             lambda: Boxes((2, 2)).cut(cloud(9)).locate(PointSet(torch.tensor([[0.0, 0.0], [2.0, 2.0]]))),
-            "1 points outside the box; the first is 1",
+            "1 points outside the box; the first is point 1",
         ),
     ],
 )

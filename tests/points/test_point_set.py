@@ -111,7 +111,7 @@ def test_a_diagram_that_rounding_has_spoilt_is_refused(monkeypatch):
     monkeypatch.setattr("mondrian.points.weights.THINNEST", 1e9)
     vertices = PointSet.of_grid(Grid((1e6, 1.0), (9, 5), ends=(2, 2)))
     with pytest.raises(
-        ValueError, match=r"too close to each other .* of 45 cells have no volume, and all fill .*; needed"
+        ValueError, match=r"too close to each other .* of 45 cells have no volume, and all together fill .*; needed"
     ):
         voronoi_weights(vertices.coordinates, vertices.domain)
 
@@ -158,15 +158,21 @@ def test_the_bounding_box_is_the_domain_if_none_is_given():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: PointSet(torch.tensor([[0.0, 1.0], [math.nan, 0.0]])), "1 points that are not finite; the first is 1"),
-        (lambda: PointSet(torch.tensor([[0.0], [1.2]]), box=Grid((1.0,))), r"1 points outside the box; the first is 1"),
-        (lambda: PointSet(torch.rand(3, 2), box=Grid((1.0,))), "has 2 axes; the box has 1"),
+        (
+            lambda: PointSet(torch.tensor([[0.0, 1.0], [math.nan, 0.0]])),
+            "that are not finite; the first is point 1",
+        ),
+        (
+            lambda: PointSet(torch.tensor([[0.0], [1.2]]), box=Grid((1.0,))),
+            "outside the box; the first is point 1",
+        ),
+        (lambda: PointSet(torch.rand(3, 2), box=Grid((1.0,))), "has 2 axes; needed 1, as the box has"),
         (lambda: PointSet(torch.rand(3)), r"coordinates has shape \(3,\)"),
         (lambda: PointSet(torch.zeros(0, 2)), r"coordinates has shape \(0, 2\)"),
         (lambda: PointSet(torch.ones(3, 2, dtype=torch.long)), "dtype torch.int64; needed .* floating-point"),
-        (lambda: PointSet(torch.tensor([[0.0, 1.0], [1.0, 1.0]])), "they span no box; give one as box"),
+        (lambda: PointSet(torch.tensor([[0.0, 1.0], [1.0, 1.0]])), "which is no box; needed box="),
         (lambda: PointSet(torch.rand(3, 2), torch.rand(4), UNIT), r"weights has shape \(4,\)"),
-        (lambda: PointSet(torch.rand(2, 2), torch.tensor([0.5, -0.1]), UNIT), "not negative; the smallest is -0.1"),
+        (lambda: PointSet(torch.rand(2, 2), torch.tensor([0.5, -0.1]), UNIT), "at least 0; the smallest is -0.1"),
         (lambda: PointSet(torch.rand(2, 2), torch.tensor([0.5, math.nan]), UNIT), "weights must be finite"),
         (lambda: PointSet(torch.rand(2, 2), torch.zeros(2), UNIT), "weights sum to 0; needed the measure"),
         (lambda: PointSet(torch.rand(9, 2), torch.ones(9), UNIT), "sum to 9; needed .* at most the box's 1"),
@@ -174,7 +180,7 @@ def test_the_bounding_box_is_the_domain_if_none_is_given():
         (lambda: PointSet.estimated(torch.rand(9, 4), Grid((1.0,) * 4)), "at most 3"),
         (
             lambda: PointSet.estimated(torch.rand(9, 2, dtype=torch.float64), Grid((2e3, 1.0))),
-            r"extent=\(2000\.0, 1\.0\) is too thin for a Voronoi diagram; needed sides of at most 1 to 1000",
+            r"extent=\(2000\.0, 1\.0\) is too thin for a Voronoi diagram; needed aspect ratios up to 1000",
         ),
     ],
 )

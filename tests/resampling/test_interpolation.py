@@ -268,8 +268,8 @@ def test_in_half_precision_constants_are_kept_and_all_else_is_rounded_once(dtype
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"target": Grid((1.0, 1.0), points=(4, 4))}, r"the target has 2 axes.*; the source has 1"),
-        ({"target": Grid((1.0,))}, r"the target grid with extent=\(1.0,\) has no points"),
+        ({"target": Grid((1.0, 1.0), points=(4, 4))}, r"target has 2 axes.*; the source has 1"),
+        ({"target": Grid((1.0,))}, r"target has extent=\(1.0,\) and no points"),
         (
             {"target": Grid((1.5,), points=(4,))},
             r"reaches from 0.0 to 1.5 along axis 0; needed to stay within.* 1.0",

@@ -108,7 +108,7 @@ def test_an_operator_of_ones_own_takes_the_place_of_ours(folder: Path) -> None:
 
 
 def test_it_takes_part_in_a_league(folder: Path) -> None:
-    mine = '+variants.mine={base: fno, label: Mine, words: ["model=own", "model._target_=my_models.Convolutional"]}'
+    mine = '+variants.mine={base: fno, label: Mine, overrides: ["model=own", "model._target_=my_models.Convolutional"]}'
     words = ["scale=smoke", "folder=league", "parts.main=[mine]", mine, "rates=[1e-3]", "native=false", "minutes=null"]
     ran(folder, "league", "allen_cahn", *words)
     assert "Mine" in (folder / "league/main/results.md").read_text()

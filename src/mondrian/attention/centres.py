@@ -59,7 +59,7 @@ class CentreAttention(AttentionSpec):
 
     def seen(self, arrangement: Arrangement) -> Bool[Tensor, "sample row column"]:
         """Whether the first cell attends to the second."""
-        ways = arrangement.ways()
+        ways = arrangement.displacements()
         seen = arrangement.filled[:, None, :].expand(ways.shape[:3])
         if self.radius is not None:
             seen = seen & (ways.abs().amax(dim=-1) <= self.radius * (1 + 1e-6))  # rounding keeps neighbours in
@@ -75,6 +75,6 @@ class CentreAttention(AttentionSpec):
             )
         shown = torch.zeros((), dtype=q.dtype, device=q.device)
         if isinstance(bias, OffsetBias):
-            shown = bias.at(lattice.ways()).permute(0, 3, 1, 2).to(q.dtype)
+            shown = bias.at(lattice.displacements()).permute(0, 3, 1, 2).to(q.dtype)
         # contiguous, as fused GPU kernels require
         return torch.where(self.seen(lattice)[:, None], shown, -torch.inf).contiguous()

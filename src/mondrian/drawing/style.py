@@ -118,7 +118,7 @@ class Picture:
 
 
 @styled
-def png_of(figure: Figure) -> bytes:
+def png_of(figure: Figure, *, dpi: float = 150) -> bytes:
     """The figure as a PNG on white; its layout is settled by this."""
     # Not through savefig, which draws a figure with a layout twice for each format: laid out once, drawn once each.
     layout = figure.get_layout_engine()
@@ -127,7 +127,7 @@ def png_of(figure: Figure) -> bytes:
     figure.set_layout_engine("none")
     png = io.BytesIO()
     figure.set_facecolor("white")
-    figure.set_dpi(150)
+    figure.set_dpi(dpi)
     FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
     return png.getvalue()
 

@@ -1,26 +1,25 @@
-"""The figures of a league: errors by resolution, learning curves, rollouts, spectra; fields are in `strips`."""
+"""The figures of a league: errors by resolution, learning curves, rollouts, spectra; `field_panels` draws fields."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from textwrap import wrap
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from mondrian.drawing.style import COLOURS, FAINT, INK, grid_lines, logarithmic, new_figure, png_of, styled
-from mondrian.evaluation.entries import OneStep, Trajectories
+from mondrian.drawing.style import COLOURS, FAINT, INK, grid_lines, logarithmic, new_figure, styled
+from mondrian.evaluation.entries import Spectrum
+from mondrian.evaluation.tables import size
 from mondrian.league.entrants import Entrant
-from mondrian.league.plan import Plan
+from mondrian.league.evaluations import ONE_STEP, ROLLOUT
 from mondrian.league.results import Row
-from mondrian.league.strips import draw_fields, draw_last_frames
 
 Looks = Mapping[str, Mapping[str, Any]]
-Entry = TypeVar("Entry", OneStep, Trajectories)
 
 NAME = 40  # letters in a line of a name
 CORRELATED = 0.8  # a rollout that is less has lost the truth: `correlation time` in the tables
@@ -33,25 +32,15 @@ _DASHES: dict[bool, tuple[Any, ...]] = {  # of ours, and of the baselines; one a
 }
 
 
-def pictures(plan: Plan, rows: Mapping[str, Sequence[Row]]) -> dict[str, bytes]:
-    """All figures as PNG, named by what they show and the budget."""
-    styles = looks(plan.league.everyone)
-    draws: dict[str, Callable[[Sequence[Row]], Figure | None]] = {
+def drawings(entrants: Sequence[Entrant]) -> dict[str, Callable[[Sequence[Row]], Figure | None]]:
+    """The functions that draw the rows of a budget, by the name of the figure."""
+    styles = looks(entrants)
+    return {
         "errors": draw_errors,
         "curves": partial(draw_curves, styles=styles),
         "rollouts": partial(draw_rollouts, styles=styles),
         "spectra": partial(draw_spectra, styles=styles),
-        "fields": draw_fields,
-        "rollout_fields": draw_last_frames,
     }
-    drawn = {}
-    for budget, found in rows.items():
-        for name, draw in draws.items():
-            figure = draw(found)
-            if figure is not None:
-                figure.suptitle(f"{plan.league.title}. {plan.league.amounts[budget]}", x=0.01, ha="left", fontsize=10)
-                drawn[f"{name}_{budget}"] = png_of(figure)
-    return drawn
 
 
 def looks(entrants: Sequence[Entrant]) -> Looks:
@@ -63,14 +52,14 @@ def looks(entrants: Sequence[Entrant]) -> Looks:
     kinds = [entrant.label.partition(", ")[2] or entrant.label if many else entrant.label for entrant in entrants]
     colours = {kind: number % len(_PALETTE) for number, kind in enumerate(dict.fromkeys(kinds))}
     taken: set[tuple[int, Any]] = set()
-    found = {}
+    styles = {}
     for entrant, kind in zip(entrants, kinds, strict=True):
         wanted = [*range(colours[kind], len(_PALETTE)), *range(colours[kind])]
         free = ((colour, dash) for colour in wanted for dash in _DASHES[entrant.ours] if (colour, dash) not in taken)
         colour, dash = next(free, (colours[kind], _DASHES[entrant.ours][0]))
         taken.add((colour, dash))
-        found[entrant.name] = {"color": _PALETTE[colour], "linestyle": dash}
-    return found
+        styles[entrant.name] = {"color": _PALETTE[colour], "linestyle": dash}
+    return styles
 
 
 @styled
@@ -129,17 +118,16 @@ def draw_curves(rows: Sequence[Row], styles: Looks) -> Figure:
 @styled
 def draw_rollouts(rows: Sequence[Row], styles: Looks) -> Figure | None:
     """Error and correlation of rollouts against time, at the resolution of training."""
-    found = [(row, _trained(row, row.evaluation.rollout)) for row in rows]
-    if not any(rollout for _, rollout in found):
+    curves = [(row, row.evaluation.rollouts.get(size(row.first.points))) for row in rows]
+    if not any(curve for _, curve in curves):
         return None
     figure = new_figure(11.0, _height(rows))
     errors, correlations = figure.subplots(1, 2)
-    for row, rollout in found:
-        if rollout is not None:
+    for row, curve in curves:
+        if curve is not None:
             style = styles[row.entrant.name]
-            errors.plot(rollout.times, [value.mean for value in rollout.relative_l2], **style)
-            correlation = [value.mean for value in rollout.correlation]
-            correlations.plot(rollout.times, correlation, label=row.entrant.label, **style)
+            errors.plot(curve.times, curve.relative_l2, **style)
+            correlations.plot(curve.times, curve.correlation, label=row.entrant.label, **style)
     for ax, level, meaning, side in (
         (errors, 1.0, "a field that has faded away", "top"),  # late errors are above
         (correlations, CORRELATED, "lost below", "bottom"),
@@ -159,20 +147,20 @@ def draw_rollouts(rows: Sequence[Row], styles: Looks) -> Figure | None:
 
 
 @styled
-def draw_spectra(rows: Sequence[Row], styles: Looks) -> Figure:
+def draw_spectra(rows: Sequence[Row], styles: Looks) -> Figure | None:
     """By wavenumber: the energy of the prediction beside that of the truth, and of the error over that of the truth.
 
-    Of one application, and where there are rollouts of their last frame, at the resolution of training.
+    Of one step, and where there are rollouts of their last frame, at the resolution of training.
     """
-    entries: dict[str, list[OneStep | Trajectories | None]] = {
-        "one application": [_trained(row, row.evaluation.one_step) for row in rows],
-        "end of the rollout": [_trained(row, row.evaluation.rollout) for row in rows],
-    }
-    entries = {title: found for title, found in entries.items() if any(found)}
-    figure = new_figure(11.0, max(_height(rows), 4.0 * len(entries)))
-    panels = figure.subplots(len(entries), 2, squeeze=False)
-    for (left, right), (title, found) in zip(panels, entries.items(), strict=True):
-        known = [(row, entry.spectrum) for row, entry in zip(rows, found, strict=True) if entry and entry.spectrum]
+    panels_of: dict[str, list[tuple[Row, Spectrum]]] = {}
+    for name, title in ((ONE_STEP, "one step"), (ROLLOUT, "end of the rollout")):
+        if known := [(row, row.evaluation.spectra[name]) for row in rows if name in row.evaluation.spectra]:
+            panels_of[title] = known
+    if not panels_of:
+        return None
+    figure = new_figure(11.0, max(_height(rows), 4.0 * len(panels_of)))
+    panels = figure.subplots(len(panels_of), 2, squeeze=False)
+    for (left, right), (title, known) in zip(panels, panels_of.items(), strict=True):
         truth = np.array(known[0][1].truth)
         k = np.array(known[0][1].wavenumber)
         shown = (k > 0) & (truth > EMPTY * truth.max())
@@ -193,11 +181,6 @@ def draw_spectra(rows: Sequence[Row], styles: Looks) -> Figure:
         right.set_ylim(top=min(right.get_ylim()[1], 1e4))
     name_lines(figure, panels[0][0])
     return figure
-
-
-def _trained(row: Row, entries: Sequence[Entry]) -> Entry | None:
-    """What was found at the resolution of training."""
-    return next((entry for entry in entries if entry.points == row.first.points), None)
 
 
 def name_lines(figure: Figure, ax: Axes) -> None:

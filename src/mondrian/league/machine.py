@@ -1,4 +1,4 @@
-"""What a league was held on."""
+"""The machine that a league runs on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How a training of a league ended: all that its tables and curves need, in one small file.
+"""How a training of a league ended: all that planning, tables and learning curves need, in one small file.
 
 RUN/outcome.json and RUN/evaluation*/ are enough to show a training, and to count it as done. So a league's folder can
-go from machine to machine, or stand in a repository, without its data and weights.
+go from machine to machine without its data and weights.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Outcome:
     samples: tuple[float, ...] = ()
     mae: tuple[float, ...] = ()
     samples_per_second: float = math.nan
-    words: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: str = ""
 
@@ -53,16 +53,16 @@ class Outcome:
         losses = history["valid_loss"][np.isfinite(history["valid_loss"])]
         if not len(losses):
             return cls.diverged(run, "no validation loss was finite")
-        there = np.isfinite(history["valid_mae"])
+        validated = np.isfinite(history["valid_mae"])
         return cls(
             valid_loss=float(losses.min()),
             seconds=_seconds(run),
             parameters=run.facts["parameters"],
             points=run.data().dataset("train", memory=0).grid.points,
-            samples=tuple(history["samples"][there].tolist()),
-            mae=tuple(history["valid_mae"][there].tolist()),
+            samples=tuple(history["samples"][validated].tolist()),
+            mae=tuple(history["valid_mae"][validated].tolist()),
             samples_per_second=float(np.nanmedian(history["samples_per_second"])),
-            words=tuple(run.facts["words"]),
+            overrides=tuple(run.facts["words"]),
             versions=run.facts["versions"],
             machine=machine(),
         )
@@ -79,13 +79,22 @@ class Outcome:
         if not file.exists():
             return None
         content: dict[str, Any] = json.loads(file.read_text())
+        if "words" in content:  # their name until version 0.2
+            content["overrides"] = content.pop("words")
         known = {each.name for each in fields(cls)}
         if set(content) != known:
-            found = ", ".join(content)
-            raise ValueError(f"{file} has {found}; needed {', '.join(sorted(known))}: another version wrote it")
-        for key, value in content.items():
-            content[key] = math.nan if value is None else tuple(value) if isinstance(value, list) else value
-        return cls(**content)
+            given = ", ".join(content)
+            raise ValueError(f"{file} has {given}; needed {', '.join(sorted(known))}: another version wrote it")
+        return cls.from_json(content)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Outcome:
+        """From values of JSON; those that are missing have their default."""
+        values: dict[str, Any] = {
+            key: math.nan if value is None else tuple(value) if isinstance(value, list) else value
+            for key, value in content.items()
+        }
+        return cls(**values)
 
     def save(self, folder: Path) -> None:
         write_json(folder / FILE, asdict(self))

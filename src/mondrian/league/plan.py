@@ -9,74 +9,41 @@ budget.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from mondrian.league.entrants import Entrant
-from mondrian.league.outcome import Outcome
-from mondrian.league.settings import SAMPLES, TIME, TUNING, League
+from mondrian.league.jobs import Job
+from mondrian.league.snapshot import Snapshot
+from mondrian.league.spec import SAMPLES, TIME, TUNING, LeagueSpec
 from mondrian.settings.compose import quoted
-from mondrian.training.run import Run
+from mondrian.support.former import former_names
 
-TASK, NATIVE = "task.json", "evaluation_native"  # in the folder of a training
 VALIDATIONS = 16  # in each training: the points of its learning curve
 TRIALS = 4  # validations in the trial of a learning rate, of which the best counts
 
 
 @dataclass(frozen=True)
-class Job:
-    """One training of an entrant, in a folder of its own."""
+class LeaguePlan:
+    """The trainings of a league, given how fast its entrants are (samples a second) and which have ended how."""
 
-    entrant: Entrant
-    budget: str
-    rate: float
-    seed: int
-    steps: int
-    folder: Path
-
-    @property
-    def run(self) -> Run:
-        return Run(self.folder)
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """How it ended; None where it has not."""
-        return Outcome.load(self.folder)
-
-    @property
-    def can_be_shown(self) -> bool:
-        """Whether it has diverged, which is a result, or been evaluated, as those that lost to another rate are not."""
-        outcome = self.outcome
-        return outcome is not None and (not outcome.done or self.run.evaluation.exists())
-
-    @property
-    def loss(self) -> float:
-        """The best validation loss; infinite where the training diverged or has not ended."""
-        outcome = self.outcome
-        return math.inf if outcome is None else outcome.valid_loss
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The trainings of a league, given how fast its entrants are (samples a second)."""
-
-    league: League
+    league: LeagueSpec
     speeds: Mapping[str, float]
+    snapshot: Snapshot
 
     def tuning(self, entrant: Entrant) -> list[Job]:
-        """A short training with each learning rate, where not all of them may go on."""
+        """A short training with each learning rate, where not all of them become finalists."""
         rates = self.league.budgets.rates
         if len(rates) <= self.league.budgets.finalists:
             return []
         trials = [self._trial(entrant, rate) for rate in sorted(rates)]
         for _ in range(self.league.budgets.wider):
-            if any(job.outcome is None for job in trials):
+            if not all(map(self.snapshot.ended, trials)):
                 break
             first, second, last_but_one, last = (job.rate for job in (*trials[:2], *trials[-2:]))
-            if (best := _best(trials)) is trials[0]:
+            if (best := self._best(trials)) is trials[0]:
                 trials.insert(0, self._trial(entrant, _beyond(second, first)))
             elif best is trials[-1]:
                 trials.append(self._trial(entrant, _beyond(last_but_one, last)))
@@ -86,10 +53,10 @@ class Plan:
         """Trainings for the first budget with the learning rates that did best; none while these are looked for."""
         rates = list(self.league.budgets.rates)
         if trials := self.tuning(entrant):
-            if any(job.outcome is None for job in trials):
+            if not all(map(self.snapshot.ended, trials)):
                 return []
-            ranked = sorted(trials, key=_rank)
-            rates = [job.rate for job in ranked if math.isfinite(job.loss)] or [ranked[0].rate]
+            ranked = sorted(trials, key=self._rank)
+            rates = [job.rate for job in ranked if math.isfinite(self.snapshot.loss(job))] or [ranked[0].rate]
         steps = self.league.steps(self.league.budgets.samples)
         return [self._job(entrant, SAMPLES, rate, 0, steps) for rate in rates[: self.league.budgets.finalists]]
 
@@ -98,9 +65,9 @@ class Plan:
         finalists = self.finalists(entrant)
         if len(finalists) == 1:
             return finalists[0].rate
-        if not finalists or any(job.outcome is None for job in finalists):
+        if not finalists or not all(map(self.snapshot.ended, finalists)):
             return None
-        return _best(finalists).rate
+        return self._best(finalists).rate
 
     def trainings(self, entrant: Entrant) -> dict[str, Job]:
         """A training for each budget, once the learning rate is known."""
@@ -112,15 +79,17 @@ class Plan:
     def shown(self, entrant: Entrant) -> dict[str, Job]:
         """For each budget the training that is shown: by the rules, or until that has ended the best so far."""
         chosen = self.trainings(entrant)
-        found = {}
+        shown = {}
         for budget, steps in self.budgets(entrant).items():
-            if budget in chosen and chosen[budget].can_be_shown:
-                found[budget] = chosen[budget]
+            if budget in chosen and self.snapshot.can_be_shown(chosen[budget]):
+                shown[budget] = chosen[budget]
                 continue
             jobs = (self._job(entrant, budget, rate, 0, steps) for rate in self._rates(entrant))
-            if ended := [job for job in jobs if job.can_be_shown and math.isfinite(job.loss)]:
-                found[budget] = _best(ended)
-        return found
+            if ended := [
+                job for job in jobs if self.snapshot.can_be_shown(job) and math.isfinite(self.snapshot.loss(job))
+            ]:
+                shown[budget] = self._best(ended)
+        return shown
 
     def again(self, job: Job, seed: int) -> Job:
         """The same training with another seed."""
@@ -129,15 +98,10 @@ class Plan:
     def budgets(self, entrant: Entrant) -> dict[str, int]:
         """The steps of an entrant for each budget."""
         budgets = self.league.budgets
-        found = {SAMPLES: self.league.steps(budgets.samples)}
+        steps = {SAMPLES: self.league.steps(budgets.samples)}
         if budgets.minutes is not None:
-            found[TIME] = self.league.steps(60 * budgets.minutes * self.speeds[entrant.name])
-        return found
-
-    @cached_property
-    def last_budget(self) -> str:
-        """The budget by which the best are chosen."""
-        return SAMPLES if self.league.budgets.minutes is None else TIME
+            steps[TIME] = self.league.steps(60 * budgets.minutes * self.speeds[entrant.name])
+        return steps
 
     @property
     def most_finalists(self) -> int:
@@ -152,35 +116,38 @@ class Plan:
         for entrant in self.league.everyone:
             if entrant.name not in self.speeds:
                 return ()
-            job = self.trainings(entrant).get(self.last_budget)
-            if job is None or job.outcome is None:
+            job = self.trainings(entrant).get(self.league.last_budget)
+            if job is None or not self.snapshot.ended(job):
                 return ()
-            losses[entrant] = job.loss
+            losses[entrant] = self.snapshot.loss(job)
         ranked = sorted((entrant for entrant in losses if math.isfinite(losses[entrant])), key=lambda e: losses[e])
         return tuple(ranked[: self.league.budgets.best])
 
-    def known_jobs(self) -> Iterator[Job]:
+    @cached_property
+    def known_jobs(self) -> tuple[Job, ...]:
         """The trainings that can be named by now: those that have ended, run, or could begin."""
-        for entrant in self.league.entrants:
-            yield from self.tuning(entrant)
+        entrants = self.league.entrants
+        jobs = [job for entrant in entrants for job in self.tuning(entrant)]
         for place in range(self.most_finalists):  # who comes later need not be evaluated if it loses
-            for entrant in self.league.entrants:
-                yield from self.finalists(entrant)[place : place + 1]
-        for entrant in self.league.entrants:
-            if (job := self.trainings(entrant).get(TIME)) is not None:
-                yield job
-        yield from (job for job in self.more_seeds() if job.entrant in self.league.entrants)
+            jobs += [job for entrant in entrants for job in self.finalists(entrant)[place : place + 1]]
+        jobs += [job for entrant in entrants if (job := self.trainings(entrant).get(TIME)) is not None]
+        return (*jobs, *(job for job in self.more_seeds() if job.entrant in entrants))
+
+    @property
+    def waiting(self) -> list[Job]:
+        """Those of the known trainings that have not ended."""
+        return [job for job in self.known_jobs if not self.snapshot.ended(job)]
 
     @property
     def ended(self) -> bool:
         """Whether nothing is left to train."""
         measured = all(entrant.name in self.speeds for entrant in self.league.everyone)
-        return measured and all(job.outcome is not None for job in self.known_jobs())
+        return measured and not self.waiting
 
     def more_seeds(self) -> list[Job]:
         """The trainings of the best with other seeds."""
         best = self.best()
-        firsts = [self.trainings(entrant)[self.last_budget] for entrant in best]
+        firsts = [self.trainings(entrant)[self.league.last_budget] for entrant in best]
         return [self.again(job, seed) for seed in range(1, self.league.budgets.seeds) for job in firsts]
 
     def everything(self) -> list[Job]:
@@ -193,49 +160,15 @@ class Plan:
                 jobs += [self.again(job, seed) for seed in range(self.league.budgets.seeds) for job in firsts]
         return list(dict.fromkeys(jobs))
 
-    def seconds(self, job: Job) -> float:
-        """How long a training takes on a free core, without validation and evaluation."""
-        return job.steps * self.league.batch_size / self.speeds[job.entrant.name]
-
-    def seconds_left(self) -> float:
-        """How long the trainings take that have not ended, one after the other; of seeds that are not known a guess."""
-        budgets = self.league.budgets
-        left = sum(count * seconds for entrant in self.league.entrants for count, seconds in self._open(entrant))
-        if jobs := self.more_seeds():
-            mine = (job for job in jobs if job.entrant in self.league.entrants)
-            return left + sum(self.seconds(job) for job in mine if job.outcome is None)
-        if self.league.entrants == self.league.everyone and budgets.seeds > 1:
-            each = [self.budgets(e)[self.last_budget] / self.speeds[e.name] for e in self.league.entrants]
-            mean = self.league.batch_size * sum(each) / len(each)
-            left += mean * (budgets.seeds - 1) * min(budgets.best, len(each))
-        return left
-
-    def longest(self) -> float:
-        """How long the league takes on any number of free cores: trainings of an entrant wait for each other."""
-        chains = [sum(seconds for count, seconds in self._open(entrant) if count) for entrant in self.league.entrants]
-        seeds = [self.seconds(job) for job in self.more_seeds() if job.outcome is None]
-        return max(chains) + max(seeds, default=0.0)
-
-    def _open(self, entrant: Entrant) -> Iterator[tuple[int, float]]:
-        """Trials, finalists and a training for the second budget that have not ended, and the seconds of each."""
-        budgets, speed = self.league.budgets, self.speeds[entrant.name]
-        yield sum(job.outcome is None for job in self.tuning(entrant)), budgets.tuning_samples / speed
-        finalists = self.finalists(entrant)
-        waiting = sum(job.outcome is None for job in finalists) if finalists else self.most_finalists
-        yield waiting, budgets.samples / speed
-        if TIME in (steps := self.budgets(entrant)):
-            last = self.trainings(entrant).get(TIME)
-            yield int(last is None or last.outcome is None), steps[TIME] * self.league.batch_size / speed
-
     def task(self, job: Job) -> dict[str, Any]:
         """What the process of a training is told."""
         return {
-            "words": self.words(job),
+            "overrides": self.overrides(job),
             "evaluate": job.budget != TUNING,
             "rivals": [str(other.folder) for other in self.rivals(job)],
             "data": str(self.league.data),
             "native": None if self.league.native_data is None else str(self.league.native_data),
-            "horizon": self.league.horizon,
+            "horizon": self.league.conditions.horizon,
         }
 
     def rivals(self, job: Job) -> list[Job]:
@@ -244,12 +177,12 @@ class Plan:
             return []
         return [other for other in self.finalists(job.entrant) if other != job]
 
-    def words(self, job: Job) -> list[str]:
+    def overrides(self, job: Job) -> list[str]:
         """What `mondrian train` is told."""
         every = max(1, math.ceil(job.steps / (TRIALS if job.budget == TUNING else VALIDATIONS)))
-        warmup = self.league.warmup
+        warmup = self.league.conditions.warmup
         return [
-            *self.league.words(job.entrant),
+            *self.league.overrides(job.entrant),
             f"run={quoted(job.folder)}",
             "trainer.devices=1",  # on which its speed was measured
             f"max_steps={job.steps}",
@@ -268,18 +201,16 @@ class Plan:
     def _trial(self, entrant: Entrant, rate: float) -> Job:
         return self._job(entrant, TUNING, rate, 0, self.league.steps(self.league.budgets.tuning_samples))
 
+    def _rank(self, job: Job) -> tuple[float, float]:
+        return self.snapshot.loss(job), job.rate
+
+    def _best(self, jobs: Iterable[Job]) -> Job:
+        """The training with the least validation loss; the smallest learning rate if all diverged."""
+        return min(jobs, key=self._rank)
+
     def _job(self, entrant: Entrant, budget: str, rate: float, seed: int, steps: int) -> Job:
         folder = self.league.runs / entrant.name / f"{budget}_lr{rate:g}_seed{seed}"
         return Job(entrant, budget, rate, seed, steps, folder)
-
-
-def _rank(job: Job) -> tuple[float, float]:
-    return job.loss, job.rate
-
-
-def _best(jobs: Iterable[Job]) -> Job:
-    """The training with the least validation loss; the smallest learning rate if all diverged."""
-    return min(jobs, key=_rank)
 
 
 def _beyond(rate: float, end: float) -> float:
@@ -289,3 +220,6 @@ def _beyond(rate: float, end: float) -> float:
     (0.054, 7.6e-05)
     """
     return float(f"{end * end / rate:.2g}")
+
+
+__getattr__ = former_names(__name__)

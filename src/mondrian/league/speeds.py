@@ -7,12 +7,11 @@ clock. A training of the second budget then has as many steps as fit into its mi
 machine is while it runs, and however often it is killed.
 
 All parts of a league share the speeds. Those that are measured later are measured beside a few of before, and by these
-brought to the hour of the first: a machine that has become slower would otherwise give later parts fewer steps.
+scaled to the hour of the first: a machine that has become slower would otherwise give later parts fewer steps.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import statistics
 import time
@@ -21,9 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from tqdm import tqdm
 
-from mondrian.league.entrants import STAGGERED, Entrant, known_names
-from mondrian.league.settings import League
+from mondrian.league.entrants import Entrant
+from mondrian.league.spec import LeagueSpec
 from mondrian.support.files import write_json
+from mondrian.support.lock import Lock
 from mondrian.training.data import OperatorData
 from mondrian.training.fitting import model_spec
 from mondrian.training.settings import configure, splits_of
@@ -31,39 +31,40 @@ from mondrian.training.timed_steps import training_step
 
 ROUNDS = 5
 YARDSTICKS = 3  # entrants of before
-FILE, LOCK = "speeds.json", "speeds.lock"
+FILE = "speeds.json"
 
 
-def known_speeds(league: League) -> dict[str, float]:
-    """Training samples a second of the entrants that have been measured."""
-    file = league.folder / FILE
-    return json.loads(file.read_text()) if file.exists() else {}
+def known_speeds(league: LeagueSpec) -> dict[str, float]:
+    """Training samples a second of the entrants that have been measured, in this folder or for published results."""
+    folders = [league.folder] if league.published is None else [league.folder, league.published]
+    files = (folder / FILE for folder in folders)
+    return next((json.loads(file.read_text()) for file in files if file.exists()), {})
 
 
-def speeds(league: League, *, progress: bool = False) -> dict[str, float]:
+def speeds(league: LeagueSpec, *, progress: bool = False) -> dict[str, float]:
     """Training samples a second of each entrant of the part, measured once and then kept in `speeds.json`."""
-    league.folder.mkdir(parents=True, exist_ok=True)
-    with open(league.folder / LOCK, "wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another league in the folder measures, or waits for this one
+    lock = Lock.of_file(league.folder / FILE)
+    lock.acquire(wait=True)  # another league in the folder measures, or waits for this one
+    try:
         known = known_speeds(league)
         missing = [entrant for entrant in league.everyone if entrant.name not in known]
         if missing:
             measured = _measure(league, [*yardsticks(league, known), *missing], progress=progress)
             known = in_step(measured, known)
             write_json(league.folder / FILE, known)
+    finally:
+        lock.release()
     return known
 
 
-def yardsticks(league: League, known: Mapping[str, float]) -> list[Entrant]:
+def yardsticks(league: LeagueSpec, known: Mapping[str, float]) -> list[Entrant]:
     """A few entrants that were measured before: the slowest, the fastest, and one between them.
 
     Not those that only an earlier call knew.
     """
-    variants, recipes = league.config.variants, known_names(league.problem)
-    there = (name for name in known if name in variants or name.removesuffix(STAGGERED) in recipes)
-    ranked = sorted(there, key=lambda name: known[name])
+    ranked = sorted((name for name in known if name in league.candidates), key=lambda name: known[name])
     places = {place * (len(ranked) - 1) // (YARDSTICKS - 1) for place in range(YARDSTICKS)} if ranked else ()
-    return [Entrant.named(league.problem, ranked[place], variants) for place in sorted(places)]
+    return [league.candidates[ranked[place]] for place in sorted(places)]
 
 
 def in_step(measured: Mapping[str, float], known: Mapping[str, float]) -> dict[str, float]:
@@ -77,12 +78,14 @@ def in_step(measured: Mapping[str, float], known: Mapping[str, float]) -> dict[s
     return {name: factor * speed for name, speed in measured.items() if name not in known} | dict(known)
 
 
-def _measure(league: League, entrants: Sequence[Entrant], *, progress: bool) -> dict[str, float]:
-    config = configure(league.words(entrants[0]))
+def _measure(league: LeagueSpec, entrants: Sequence[Entrant], *, progress: bool) -> dict[str, float]:
+    config = configure(league.overrides(entrants[0]))
     data = OperatorData(splits_of(config, progress=progress), batch_size=1, max_steps=1)
-    steps = {entrant.name: _step(league, league.words(entrant), data) for entrant in entrants}
-    seconds = step_seconds(steps, clock_of(league.threads), threads=league.threads, progress=progress)
-    return {name: league.batch_size / passed for name, passed in seconds.items()}
+    steps = {entrant.name: _step(league, league.overrides(entrant), data) for entrant in entrants}
+    seconds = step_seconds(
+        steps, clock_of(league.conditions.threads), threads=league.conditions.threads, progress=progress
+    )
+    return {name: league.conditions.batch_size / passed for name, passed in seconds.items()}
 
 
 def clock_of(threads: int) -> Callable[[], float]:
@@ -99,7 +102,7 @@ def step_seconds(
     progress: bool = False,
 ) -> dict[str, float]:
     """The median duration of each of some functions, run in turn, twice each; the second time counts."""
-    found: dict[str, list[float]] = {name: [] for name in steps}
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
     former = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -109,22 +112,22 @@ def step_seconds(
                 step()
                 began = clock()
                 step()
-                found[name].append(clock() - began)
+                seconds[name].append(clock() - began)
                 bar.update()
         bar.close()
     finally:
         torch.set_num_threads(former)
-    return {name: statistics.median(passed) for name, passed in found.items()}
+    return {name: statistics.median(passed) for name, passed in seconds.items()}
 
 
-def _step(league: League, words: list[str], data: OperatorData) -> Callable[[], None]:
+def _step(league: LeagueSpec, overrides: list[str], data: OperatorData) -> Callable[[], None]:
     """One training step of a model, on random numbers in place of the data."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        model = model_spec(configure(words), data).build().to(device)
+        model = model_spec(configure(overrides), data).build().to(device)
     except ValueError as error:
-        raise ValueError(f"{' '.join(words)}: {error}") from error
+        raise ValueError(f"{' '.join(overrides)}: {error}") from error
     grid = data.train.grid
-    x = torch.randn(league.batch_size, len(data.in_names), *grid.points, device=device)
-    y = torch.randn(league.batch_size, len(data.out_names), *grid.points, device=device)
+    x = torch.randn(league.conditions.batch_size, len(data.in_names), *grid.points, device=device)
+    y = torch.randn(league.conditions.batch_size, len(data.out_names), *grid.points, device=device)
     return training_step(model, x, y, grid)

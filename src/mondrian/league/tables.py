@@ -8,12 +8,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from mondrian.evaluation.tables import size
-from mondrian.league.plan import Plan
-from mondrian.league.results import Row, diverged, hours, machines, packages, sources, unchanged
-from mondrian.league.settings import TIME
+from mondrian.league.plan import LeaguePlan
+from mondrian.league.results import Row, diverged, hours, machines, packages, persistence, sources
+from mondrian.league.spec import TIME
 from mondrian.support.text import markdown_table
 
 COLUMNS = (
@@ -24,8 +22,8 @@ EVERYWHERE = ("mae", "relative L2", "native mae")  # shown at every resolution
 Rows = Mapping[str, Sequence[Row]]
 
 
-def markdown(plan: Plan, rows: Rows, figures: Sequence[str]) -> str:
-    """A page with a table for each budget, and what is not in it: trainings that diverged, and those to come."""
+def markdown(plan: LeaguePlan, rows: Rows, figures: Sequence[str]) -> str:
+    """A page with a table for each budget, and what is not in it: trainings that diverged, and those still to come."""
     league, budgets = plan.league, plan.league.budgets
     failed = diverged(plan)
     parts = [f"# {league.title}, at scale {league.scale}\n", _conditions(plan)]
@@ -36,12 +34,14 @@ def markdown(plan: Plan, rows: Rows, figures: Sequence[str]) -> str:
         names = {row.entrant.name for row in rows.get(budget, ())}
         waiting = [name for name in _without(plan, budget) if name not in names]
         if waiting:
-            seeds = " More seeds of the best follow when they are." if budgets.seeds > 1 and budget == TIME else ""
-            parts.append(f"Not there yet: {', '.join(waiting)}.{seeds}\n")
+            seeds = " More seeds of the best follow when all are." if budgets.seeds > 1 and budget == TIME else ""
+            parts.append(f"Not trained yet: {', '.join(waiting)}.{seeds}\n")
         if early := [row.entrant.name for row in rows.get(budget, ()) if not row.final]:
-            parts.append(f"With the best learning rate so far, others are still to be tried: {', '.join(early)}.\n")
+            parts.append(
+                f"Shown with the best learning rate so far, others are still to be tried in full: {', '.join(early)}.\n"
+            )
         if off := [text for row in rows.get(budget, ()) for text in _off_budget(plan, row)]:
-            parts.append(f"With other samples than the speeds of today give: {'; '.join(off)}.\n")
+            parts.append(f"Trained on other numbers of samples than the speeds of today give: {'; '.join(off)}.\n")
     if failed:
         parts.append("Diverged:\n")
         parts += [
@@ -49,58 +49,73 @@ def markdown(plan: Plan, rows: Rows, figures: Sequence[str]) -> str:
             for job, message in failed.items()
         ]
         parts.append("")
-    to_come = dict.fromkeys(job.entrant.name for job in plan.more_seeds() if job.outcome is None)
+    to_come = dict.fromkeys(job.entrant.name for job in plan.more_seeds() if not plan.snapshot.ended(job))
     if to_come:
-        parts.append(f"More seeds are to come of {', '.join(to_come)}.\n")
+        parts.append(f"Still to come: more seeds of {', '.join(to_come)}.\n")
     parts += [f"![{name}]({name}.png)\n" for name in figures]
     return "\n".join(parts)
 
 
-def _without(plan: Plan, budget: str) -> list[str]:
-    """Whose training for a budget has not ended, or cannot be named yet."""
+def _without(plan: LeaguePlan, budget: str) -> list[str]:
+    """Entrants whose training for a budget has not ended, or cannot be named yet."""
     jobs = {e.name: plan.trainings(e).get(budget) for e in plan.league.everyone if e.name in plan.speeds}
-    ended = {name for name, job in jobs.items() if job is not None and job.outcome is not None}
+    ended = {name for name, job in jobs.items() if job is not None and plan.snapshot.ended(job)}
     return [entrant.name for entrant in plan.league.everyone if entrant.name not in ended]
 
 
-def _off_budget(plan: Plan, row: Row) -> list[str]:
+def _off_budget(plan: LeaguePlan, row: Row) -> list[str]:
     """Trainings, by the speeds of another day, that saw a hundredth more or less than their budget has."""
-    found = []
+    texts = []
     for job, outcome in zip(row.jobs, row.outcomes, strict=True):
-        seen, wanted = int(outcome.samples[-1]), job.steps * plan.league.batch_size
+        seen, wanted = int(outcome.samples[-1]), job.steps * plan.league.conditions.batch_size
         if abs(seen - wanted) > 0.01 * wanted:
-            found.append(f"{row.entrant.name} {seen:,} instead of {wanted:,} (seed {job.seed})")
-    return found
+            texts.append(f"{row.entrant.name} {seen:,} instead of {wanted:,} (seed {job.seed})")
+    return texts
 
 
-def _conditions(plan: Plan) -> str:
-    """How everybody was treated, and what made it."""
-    league, budgets = plan.league, plan.league.budgets
-    rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
-    tuned = f"learning rate {rates}"
-    if len(budgets.rates) > budgets.finalists:
-        tuned = f"learning rates {rates} tried by each on {budgets.tuning_samples:,} samples"
-        if budgets.wider:
-            tuned += f" (up to {budgets.wider} more beyond an end, where the best was there)"
-        if budgets.finalists > 1:
-            tuned += f", the best {budgets.finalists} of them on {budgets.samples:,}"
-        tuned += ", the best by validation loss kept (an arrow: the end of what was tried)"
-    elif len(budgets.rates) > 1:
-        tuned = f"learning rates {rates} tried by each on {budgets.samples:,} samples, the best by validation loss kept"
-    data = ", ".join(f"{count:,} for {split}" for split, count in league.config.simulations.items())
-    where = " and ".join(machines(plan)) or "no machine yet"
+def _conditions(plan: LeaguePlan) -> str:
+    """Data, tuning, machines and versions, a line each."""
+    league = plan.league
+    data = ", ".join(f"{count:,} for {split}" for split, count in league.conditions.simulations.items())
     code = ", ".join(f"{source} ({count})" for source, count in sources(plan).items())
-    return (
-        f"Simulations: {data}. Batches of {league.batch_size}; {tuned}. Seeds from 0 on; ± is the standard deviation "
-        f"over them. Samples a second: alone on {league.cores}, which turns minutes into samples, and by the clock in "
-        "the training itself, beside others.\n\n"
-        f"Made by `{command(plan)}` on {where}, with {', '.join(packages(plan))}; all trainings and validations, one "
-        f"after the other, took {hours(plan):.1f} hours. Digests of the source, and how many trainings each made: "
-        f"{code}.\n"
+    lines = [
+        f"Simulations: {data}. Batches of {league.conditions.batch_size}.",
+        *_tuning(plan),
+        "Seeds start at 0; ± is the standard deviation over seeds.",
+        f"samples/s: training samples a second, measured alone on {league.cores}; it turns minutes into samples.",
+        "in training: the same by the clock in the training itself, while others ran.",
+        f"Command: `{command(plan)}`.",
+        f"Machines: {' and '.join(machines(plan)) or 'none yet'}.",
+        f"Versions: {', '.join(packages(plan))}.",
+        f"All trainings and validations, one after the other, took {hours(plan):.1f} hours.",
+        f"Digests of the source, and how many trainings each made: {code}.",
+    ]
+    return "\n".join(f"- {line}" for line in lines) + "\n"
+
+
+def _tuning(plan: LeaguePlan) -> list[str]:
+    budgets = plan.league.budgets
+    rates = ", ".join(f"{rate:g}" for rate in budgets.rates)
+    if len(budgets.rates) <= budgets.finalists:
+        if len(budgets.rates) == 1:
+            return [f"Learning rate: {rates}."]
+        return [
+            f"Learning rates: {rates}, each tried on {budgets.samples:,} samples; the best by validation loss is kept."
+        ]
+    wider = f" Up to {budgets.wider} more beyond an end of the list, where the best was there." if budgets.wider else ""
+    finalists = (
+        f"The best {budgets.finalists} of them train on {budgets.samples:,} samples"
+        if budgets.finalists > 1
+        else "The best of them is kept"
     )
+    kept = "; the best by validation loss is kept" if budgets.finalists > 1 else ", by validation loss"
+    return [
+        f"Learning rates: {rates}, each tried on {budgets.tuning_samples:,} samples.{wider}",
+        f"{finalists}{kept}. An arrow marks the end of the rates that were tried.",
+    ]
 
 
-def _table(plan: Plan, rows: Sequence[Row]) -> str:
+def _table(plan: LeaguePlan, rows: Sequence[Row]) -> str:
     """Errors at every resolution, rollouts at that of training; everything is in the CSV."""
     everything = dict.fromkeys(name for row in rows for name in row.scores)
     trained = size(rows[0].first.points)
@@ -122,12 +137,12 @@ def _table(plan: Plan, rows: Sequence[Row]) -> str:
         ]
         for number, row in enumerate(rows, 1)
     ]
-    still = unchanged(rows[0])
-    body.append(["", "nothing changes", *[""] * 7, *(str(still.get(name, "")) for name in names)])
+    still = persistence(rows[0])
+    body.append(["", "persistence baseline", *[""] * 7, *(str(still.get(name, "")) for name in names)])
     return markdown_table(head, body, left=(1,))
 
 
-def _end_of(plan: Plan, row: Row) -> str:
+def _end_of(plan: LeaguePlan, row: Row) -> str:
     """An arrow where the best learning rate was the first or the last of those that were tried."""
     rates = [job.rate for job in plan.tuning(row.entrant)]
     return {rates[0]: " ↓", rates[-1]: " ↑"}.get(row.rate, "") if rates else ""
@@ -138,8 +153,8 @@ def csv_text(rows: Rows) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for budget, found in rows.items():
-        for row in found:
+    for budget, ranked in rows.items():
+        for row in ranked:
             speeds = (f"{speed:.4g}" for speed in (row.speed, row.first.samples_per_second))
             facts = [budget, row.entrant.name, row.first.parameters, *speeds, f"{row.rate:g}", row.samples, row.final]
             for name, score in row.scores.items():
@@ -149,21 +164,18 @@ def csv_text(rows: Rows) -> str:
     return text.getvalue()
 
 
-def facts(plan: Plan, rows: Rows) -> dict[str, Any]:
-    """Everything, with what made it: the content of `results.json`."""
+def facts(plan: LeaguePlan, rows: Rows) -> dict[str, Any]:
+    """Everything that the tables show, with its settings, versions and machines."""
     return {
         "problem": plan.league.problem,
         "part": plan.league.part,
         "scale": plan.league.scale,
         "command": command(plan),
-        "settings": OmegaConf.to_container(plan.league.config, resolve=True),
+        "settings": plan.league.to_json(),
         "machines": machines(plan),
         "sources": sources(plan),
         "hours": hours(plan),
-        "unchanged": {
-            budget: {name: score.mean for name, score in unchanged(found[0]).items()} for budget, found in rows.items()
-        },
-        "rows": [row.to_json() for found in rows.values() for row in found],
+        "rows": [row.to_json() for ranked in rows.values() for row in ranked],
         "diverged": [
             {
                 "name": job.entrant.name,
@@ -177,8 +189,8 @@ def facts(plan: Plan, rows: Rows) -> dict[str, Any]:
     }
 
 
-def command(plan: Plan) -> str:
+def command(plan: LeaguePlan) -> str:
     """What was typed, without what has its default value or changes no result."""
     league = plan.league
     words = ["mondrian", "league", league.problem, f"scale={league.scale}"]
-    return shlex.join([*words, *([] if league.part == "main" else [f"part={league.part}"]), *league.overrides])
+    return shlex.join([*words, *([] if league.part == "main" else [f"part={league.part}"]), *league.changed])

@@ -7,8 +7,16 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from mondrian.support.torch_internals import (
+    forward_mode_active,
+    is_batched,
+    is_batched_gradient,
+    is_wrapped,
+    transform_active,
+    unwrapped,
+)
 
 
 def differentiable_gradients(
@@ -30,21 +38,19 @@ def differentiable_gradients(
 def is_transformed(*tensors: Tensor) -> bool:
     """Whether `torch.func` or forward differentiation is at work, or one of `tensors` is many that `vmap` has joined.
 
-    Both have to see through every step, and a compiler does by itself. There is no public way to ask.
+    Both have to see through every step, and a compiler does by itself.
     """
     if torch.compiler.is_compiling():
         return False
-    functorch = torch._C._functorch
-    active = functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
-    return active or any(functorch.is_legacy_batchedtensor(tensor) for tensor in tensors)
+    return transform_active() or forward_mode_active() or any(map(is_batched_gradient, tensors))
 
 
 def beneath_transforms(tensor: Tensor) -> Tensor | None:
     """The tensor that the transforms of `torch.func` have wrapped; None where `vmap` has made one of several."""
-    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        if torch._C._functorch.is_batchedtensor(tensor):
+    while is_wrapped(tensor):
+        if is_batched(tensor):
             return None
-        tensor = torch._C._functorch.get_unwrapped(tensor)
+        tensor = unwrapped(tensor)
     return tensor
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mondrian.operators.derivatives import is_transformed
 from mondrian.quadrature import Cell
+from mondrian.support.torch_internals import write_count
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ class WeightSnapshot:
     def take(tensors: Sequence[Tensor]) -> WeightSnapshot:
         """A snapshot of the tensors as they are now."""
         counted = not any(tensor.is_inference() for tensor in tensors)
-        state = tuple((tensor.data_ptr(), tensor._version) for tensor in tensors) if counted else None
+        state = tuple((tensor.data_ptr(), write_count(tensor)) for tensor in tensors) if counted else None
         # computed tensors are detached, or their graphs would stay alive too
         return WeightSnapshot(tuple(tensor if tensor.is_leaf else tensor.detach() for tensor in tensors), state)
 

@@ -15,6 +15,7 @@ from mondrian.operators.derivatives import differentiable_attention
 from mondrian.quadrature import Cell
 from mondrian.support.checks import positive
 from mondrian.support.constants import constant
+from mondrian.support.tensors import product_points
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,8 @@ def _offsets(
 ) -> tuple[Float[Tensor, "offset axis"], Int[Tensor, "x y"]]:
     """All distinct offsets, and the index of the one between each pair of points."""
     reach = [torch.arange(1 - n, n, dtype=torch.float64, device=device) / n for n in points]
-    offsets = torch.stack(torch.meshgrid(*reach, indexing="ij"), dim=-1).reshape(-1, len(points))
-    axes = [torch.arange(n, device=device) for n in points]
-    position = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, len(points))
+    offsets = product_points(reach)
+    position = product_points([torch.arange(n, device=device) for n in points])
     index = torch.zeros(len(position), len(position), dtype=torch.long, device=device)
     for axis, n in enumerate(points):
         index = index * (2 * n - 1) + position[:, None, axis] - position[None, :, axis] + n - 1

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from mondrian.operators.derivatives import beneath_transforms
 from mondrian.operators.kernel_cache import WeightSnapshot
 from mondrian.operators.ridge import Ridge, terms_needed
+from mondrian.support.torch_internals import backward_active
 
 
 class SeparationTerms:
@@ -57,14 +58,14 @@ class SeparationTerms:
     def _is_due(self, weights: WeightSnapshot) -> bool:
         """Whether the last number is many calls old, and this call does not repeat an earlier one.
 
-        A repeated call has the weights of the call before, or runs in a backward pass (no public way to ask). Fused
+        A repeated call has the weights of the call before, or runs in a backward pass. Fused
         optimisers write without being counted: after twice as many calls weights do not count as unchanged.
         """
         self.calls += 1
         unchanged, self.latest = weights == self.latest, weights
         if self.calls < (2 * self.EVERY if unchanged else self.EVERY):
             return False
-        return torch._C._current_graph_task_id() == -1
+        return not backward_active()
 
     def refresh(self, layer: nn.Linear) -> None:
         """Read the weights now, as for training; weights that are sharded over ranks are read once gathered."""

@@ -1,4 +1,4 @@
-"""Points anywhere in a domain, meshes, and their cells: geometry, nothing learned."""
+"""Point sets, meshes, and the cells they are cut into: geometry, nothing learned."""
 
 from mondrian.points.arrangement import Arrangement
 from mondrian.points.mesh import Mesh, read_mesh, write_mesh

@@ -1,4 +1,4 @@
-"""Unstructured meshes: vertices, simplices, what follows from them, and files that hold them."""
+"""Unstructured meshes: vertices and simplices, quantities derived from them, and mesh files."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from mondrian.support.libraries import library
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Vertices and the simplices between them: lines in 1-D, triangles in 2-D, tetrahedra in 3-D.
+    """Vertices and simplices: lines in 1-D, triangles in 2-D, tetrahedra in 3-D.
 
-    `fields` are values at the vertices, as they came with a file.
+    `fields` are values at the vertices, as stored in a mesh file.
 
     >>> corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> square = Mesh(corners, torch.tensor([[0, 1, 2], [1, 2, 3]]))
@@ -54,7 +54,7 @@ class Mesh:
         if not 0 <= int(self.simplices.min()) <= int(self.simplices.max()) < len(self.vertices):
             raise ValueError(
                 f"simplices names vertices {int(self.simplices.min())} to {int(self.simplices.max())}; "
-                f"there are {len(self.vertices)}"
+                f"needed 0 to {len(self.vertices) - 1}"
             )
 
     def volumes(self) -> Float[Tensor, " simplex"]:
@@ -62,16 +62,16 @@ class Mesh:
         return simplex_volumes(self.vertices, self.simplices)
 
     def edges(self) -> Int[Tensor, "edge 2"]:
-        """Each pair of vertices that share a simplex, once, the smaller number first."""
+        """The pairs of vertices that share a simplex, each once, the smaller number first."""
         return _faces(self.simplices, 2)[0]
 
     def boundary(self) -> Int[Tensor, " vertex"]:
-        """The vertices of all faces that belong to one simplex only."""
+        """The vertices of the boundary faces, which belong to one simplex only."""
         faces, counts = _faces(self.simplices, self.simplices.shape[1] - 1)
         return faces[counts == 1].unique()
 
     def point_set(self, box: Grid | None = None) -> PointSet:
-        """The vertices as points, weighted by lumped masses, neighbours along the edges."""
+        """The vertices as points, with lumped masses as weights and the edges between them."""
         weights = lumped_masses(self.vertices, self.simplices)
         return PointSet(self.vertices, weights, box, self.edges())
 
@@ -79,8 +79,9 @@ class Mesh:
 def read_mesh(path: str | Path) -> Mesh:
     """The mesh in a file of any format that `meshio` reads (Gmsh, VTK, XDMF, Abaqus, ...).
 
-    Elements of the highest dimension count, quadrilaterals and the like cut into simplices; axes along which nothing
-    extends are left out, and so are vertices that no element uses. Values at vertices become `fields`.
+    Only elements of the highest dimension count; quadrilaterals and other elements are cut into simplices. Axes along
+    which the mesh has no extent are dropped, and so are vertices that no element uses. Values at vertices become
+    `fields`.
     """
     file = _read(path)
     used, simplices = _used(file, path)
@@ -89,16 +90,16 @@ def read_mesh(path: str | Path) -> Mesh:
     axes = np.flatnonzero(np.ptp(points, axis=0) > 0)
     if len(axes) != dim:
         raise ValueError(
-            f"path={str(path)!r} holds elements of dimension {dim} in a space of {len(axes)}; needed the same for both"
+            f"path={str(path)!r} holds elements of dimension {dim} in a space of {len(axes)} axes; needed the same"
         )
     fields = {name: _native(np.asarray(values)[used]) for name, values in file.point_data.items()}
     return Mesh(torch.from_numpy(points[:, axes]), torch.from_numpy(simplices), fields)
 
 
 def write_mesh(path: str | Path, mesh: Mesh) -> None:
-    """Write a mesh and its fields in the format that the file's name asks for, all of it or none."""
+    """Write a mesh and its fields atomically, in the format of the file's extension."""
     kind = {1: "line", 2: "triangle", 3: "tetra"}[mesh.vertices.shape[1]]
-    points = np.zeros((len(mesh.vertices), 3))  # some formats know no other number of axes
+    points = np.zeros((len(mesh.vertices), 3))  # some formats require three axes
     points[:, : mesh.vertices.shape[1]] = mesh.vertices.numpy()
     fields = {name: values.numpy() for name, values in mesh.fields.items()}
     meshio = library("meshio", extra="mesh")
@@ -106,7 +107,7 @@ def write_mesh(path: str | Path, mesh: Mesh) -> None:
 
 
 def write_fields(source: str | Path, target: str | Path, fields: Mapping[str, Shaped[Tensor, "vertex *rest"]]) -> None:
-    """Copy the file of a mesh, with these fields at the vertices that `read_mesh` gives; NaN at those it leaves out."""
+    """Copy a mesh file and add fields at the vertices that `read_mesh` returns, with NaN at those it drops."""
     file = _read(source)
     used, _ = _used(file, source)
     for name, values in fields.items():
@@ -118,7 +119,7 @@ def write_fields(source: str | Path, target: str | Path, fields: Mapping[str, Sh
 
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
-    """Errors about a mesh, with the file that holds it."""
+    """Add the file of a mesh to errors about the mesh."""
     try:
         yield
     except ValueError as error:
@@ -128,20 +129,19 @@ def naming(path: str | Path) -> Iterator[None]:
 def _read(path: str | Path) -> Any:
     meshio = library("meshio", extra="mesh")
     if not Path(path).exists():
-        raise FileNotFoundError(f"{path} does not exist; needed the file of a mesh")
+        raise FileNotFoundError(f"{path} does not exist; needed a mesh file")
     try:
         return meshio.read(Path(path))
-    except (Exception, SystemExit) as error:  # its readers raise whatever they stumble over
-        raise ValueError(f"path={str(path)!r} is no mesh that meshio can read: {error!r}") from error
+    except (Exception, SystemExit) as error:  # its readers raise errors of any kind
+        raise ValueError(f"path={str(path)!r} is not a mesh that meshio can read: {error!r}") from error
 
 
 def _used(file: Any, path: str | Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The vertices that elements of the highest dimension use, and the simplices between them."""
+    """The vertices of the elements of the highest dimension, and the simplices between them."""
     blocks = [block for block in file.cells if block.type != "vertex" and len(block.data)]
     unknown = sorted({block.type for block in blocks} - set(DIMENSIONS))
     if unknown or not blocks:
-        kinds = unknown or "of no kind"
-        raise ValueError(f"path={str(path)!r} holds elements {kinds}; needed some of {list(DIMENSIONS)}")
+        raise ValueError(f"path={str(path)!r} holds elements {unknown or 'of no kind'}; needed {list(DIMENSIONS)}")
     dim = max(DIMENSIONS[block.type] for block in blocks)
     cut = [
         simplices_of(block.type, np.asarray(block.data, np.int64)) for block in blocks if DIMENSIONS[block.type] == dim
@@ -150,27 +150,27 @@ def _used(file: Any, path: str | Path) -> tuple[NDArray[Any], NDArray[np.int64]]
     return used, simplices.reshape(-1, dim + 1)
 
 
-def _write(path: str | Path, made: Any) -> None:
+def _write(path: str | Path, mesh: Any) -> None:
     meshio = library("meshio", extra="mesh")
     path = Path(path)
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / path.name
         try:
-            meshio.write(whole, made)
+            meshio.write(whole, mesh)
         except (Exception, SystemExit) as error:
             raise ValueError(f"path={str(path)!r} cannot be written by meshio: {error!r}") from error
-        for companion in set(whole.parent.iterdir()) - {whole}:  # XDMF keeps its numbers in a second file
+        for companion in set(whole.parent.iterdir()) - {whole}:  # XDMF stores its numbers in a second file
             write_atomically(path.with_name(companion.name), companion.read_bytes())
         write_atomically(path, whole.read_bytes())
 
 
 def _native(values: NDArray[Any]) -> Tensor:
-    """Of the byte order of this machine, whichever the file has."""
+    """A tensor in the byte order of this machine."""
     return torch.from_numpy(values.astype(values.dtype.newbyteorder("=")))
 
 
 def _faces(simplices: Int[Tensor, "simplex corner"], corners: int) -> tuple[Tensor, Tensor]:
-    """All different faces with so many corners, each sorted, and in how many simplices they occur."""
-    faces = [simplices[:, list(chosen)] for chosen in combinations(range(simplices.shape[1]), corners)]
-    found, counts = torch.cat(faces).sort(dim=1).values.unique(dim=0, return_counts=True)
-    return found, counts
+    """The distinct faces with a number of corners, each sorted, and the number of simplices of each."""
+    faces = torch.cat([simplices[:, list(subset)] for subset in combinations(range(simplices.shape[1]), corners)])
+    distinct, counts = faces.sort(dim=1).values.unique(dim=0, return_counts=True)
+    return distinct, counts

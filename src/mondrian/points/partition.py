@@ -1,4 +1,4 @@
-"""Cutting a domain full of points into cells, each with a box of its own."""
+"""Domains of points cut into cells, each with its own box."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mondrian.support.spec import Spec
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    r"""The cells of one domain: a box each, which is mapped to the reference cell $[-1, 1]^d$.
+    r"""The cells of one domain, each with a box that is mapped to the reference cell $[-1, 1]^d$.
 
     $$x \mapsto 2 (x - \text{centre}_i) / \text{size}_i$$
 
-    `members` says to which cell each of the given `points` belongs. Where the boxes tile the domain `lattice` is their
-    arrangement; other points then belong to the box they lie in, at a border to the upper one. Where they do not tile
-    it, other points belong to the cell of the nearest given point.
+    `members` is the cell of each of the given `points`. If the boxes tile the domain, `lattice` is their arrangement,
+    and any other point belongs to the box it lies in (on a border to the upper box). If not, any other point belongs to
+    the cell of the nearest given point.
     """
 
     points: PointSet
@@ -55,19 +55,19 @@ class Partition:
         return self.members[torch.from_numpy(np.asarray(nearest, dtype=np.int64))]
 
     def local(self, points: PointSet, cells: Int[Tensor, " point"]) -> Float64[Tensor, "point axis"]:
-        """The coordinates of the points in their cells; at most slightly beyond $[-1, 1]$."""
+        """The coordinates of the points in their cells, in $[-1, 1]$ or slightly beyond."""
         return 2 * (points.coordinates - self.centres[cells]) / self.sizes[cells]
 
 
 @dataclass(frozen=True)
 class PartitionSpec(Spec):
-    """How a domain is cut, into the same number of cells for every domain; some of them may be empty."""
+    """A way to cut domains into cells, with the same number of cells for all; some cells may be empty."""
 
     def check(self, dim: int) -> None:
-        """Refuse a number of axes that this does not fit."""
+        """Raise `ValueError` for a number of axes that does not fit."""
 
     def cut(self, points: PointSet) -> Partition:
-        """The cells of the domain of these points."""
+        """The partition of the domain of these points."""
         raise NotImplementedError
 
 
@@ -85,7 +85,7 @@ class Boxes(PartitionSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.subdomains or any(count < 1 for count in self.subdomains):
-            raise ValueError(f"subdomains={self.subdomains} must hold numbers of at least 1, one an axis")
+            raise ValueError(f"subdomains={self.subdomains} must hold a number of at least 1 for each axis")
 
     def check(self, dim: int) -> None:
         if len(self.subdomains) != dim:
@@ -103,7 +103,7 @@ class Boxes(PartitionSpec):
 
 
 def box_of(x: Float[Tensor, "point axis"], box: Grid, lattice: Lattice) -> Int[Tensor, " point"]:
-    """The number of the box in which each point lies; the outermost boxes take what rounding carries over."""
+    """The number of the box in which each point lies; points that rounding carries out go to the outermost box."""
     number = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     for axis, count in enumerate(lattice.counts):
         along = (x[:, axis] - box.origin[axis]) * (count / box.extent[axis])

@@ -1,4 +1,4 @@
-"""Points put into the cells of their domains: everything about a batch of point sets that a model needs to know."""
+"""Placements: point sets sorted into the cells of their domains, with everything that a model needs of them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mondrian.points.tiles import Tiles
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """The points of one or several domains in their cells, packed; made once, used in every step.
+    """The points of one or several domains, packed by cell; made once and used in every step.
 
-    The cells of all domains follow each other: `tiles` knows `domains * cells` of them. `centres` and `sizes` are parts
-    of half the box of each domain, so that it reaches from -1 to 1; `scales` are logarithms (base 2) of sizes in
-    typical sizes of the domain's cells.
+    The cells of all domains are numbered through: `tiles` has `domains * cells` of them. `centres` and `sizes` are in
+    units of half the box of each domain, which then reaches from -1 to 1; `scales` are base-2 logarithms of sizes in
+    units of the typical cell size of the domain.
     """
 
     partitions: tuple[Partition, ...]
@@ -35,24 +35,24 @@ class Placement:
 
     @staticmethod
     def build(points: Sequence[PointSet], spec: PartitionSpec, *, tile: int | None = None) -> Placement:
-        """Cut each domain and put its points into the cells. `tile` forces a length of tiles."""
+        """Cut each domain and place its points in the cells. `tile` forces the length of the tiles."""
         if not points:
             raise ValueError("points=[] holds no point set; needed at least one")
         for number, single in enumerate(points):
             if single.weights is None:
                 raise ValueError(
-                    f"points[{number}] has no weights; needed PointSet(coordinates, weights), Mesh.point_set() or "
+                    f"points[{number}] has weights=None; needed PointSet(coordinates, weights), Mesh.point_set() or "
                     "PointSet.estimated(coordinates)"
                 )
         return Placement.of([spec.cut(single) for single in points], tile=tile)
 
     @staticmethod
     def of(partitions: Sequence[Partition], *, tile: int | None = None) -> Placement:
-        """The given points of partitions of one's own, in their cells."""
+        """The points of given partitions, in their cells."""
         if not partitions:
-            raise ValueError("partitions=[] holds none; needed at least one")
+            raise ValueError("partitions=[] holds no partition; needed at least one")
         if len({(p.cells, p.lattice, p.points.dim) for p in partitions}) != 1:
-            raise ValueError("partitions differ in their number of cells, their lattice or their dimension")
+            raise ValueError("partitions differ in number of cells, lattice or dimension; needed the same for all")
         points = [partition.points for partition in partitions]
         origin, half, typical = (
             torch.stack(rows)[:, None]
@@ -64,34 +64,34 @@ class Placement:
         )
         centres, sizes = (torch.stack(rows) for rows in zip(*((p.centres, p.sizes) for p in partitions), strict=True))
         tiles = _tiles(partitions, points, tile)
-        held = tiles.sum_by_cell(tiles.weights.sum(dim=1)[None]).view(len(points), -1) > 0
+        filled = tiles.sum_by_cell(tiles.weights.sum(dim=1)[None]).view(len(points), -1) > 0
         return Placement(
             partitions=tuple(partitions),
             points=tuple(points),
             tiles=tiles,
-            arrangement=_arrangement(partitions[0].lattice, centres / typical, held),
+            arrangement=_arrangement(partitions[0].lattice, centres / typical, filled),
             centres=(centres - origin - half) / half,
             sizes=sizes / half,
             scales=torch.log2(sizes / typical),
         )
 
     def at(self, points: Sequence[PointSet]) -> Placement:
-        """Other points in the same cells: where the function is wanted."""
+        """Other points in the same cells: the points of the output."""
         if len(points) != len(self.partitions):
             raise ValueError(f"out_points holds {len(points)} point sets; needed {len(self.partitions)}, as in points")
         tiles = _tiles(self.partitions, points, None)
         return replace(self, points=tuple(points), tiles=tiles.to(self.centres.dtype, self.centres.device))
 
-    def check_same_cells(self, wanted: Placement) -> None:
-        """Refuse points that were put into other cells than these: what is known here says nothing there."""
-        here, there = self.partitions, wanted.partitions
-        if len(here) != len(there) or not all(
+    def check_same_cells(self, other: Placement) -> None:
+        """Raise `ValueError` if the points of `other` were placed in other cells than these."""
+        ours, theirs = self.partitions, other.partitions
+        if len(ours) != len(theirs) or not all(
             torch.equal(a.centres, b.centres) and torch.equal(a.sizes, b.sizes)
-            for a, b in zip(here, there, strict=True)
+            for a, b in zip(ours, theirs, strict=True)
         ):
             raise ValueError(
-                "out_points was placed in the cells of other domains than points; needed placed.at(out_points), where "
-                "placed is that of points"
+                "out_points has other cells than points; needed placement.at(out_points), where placement is that of "
+                "points"
             )
 
     def to(self, dtype: torch.dtype, device: torch.device) -> Placement:
@@ -114,13 +114,13 @@ class Placement:
 
 
 def _tiles(partitions: Sequence[Partition], points: Sequence[PointSet], length: int | None) -> Tiles:
-    """All points of all domains, the cells of each domain after those of the one before."""
+    """The points of all domains, cells numbered through from one domain to the next."""
     members, coordinates, weights = [], [], []
     for number, (partition, single) in enumerate(zip(partitions, points, strict=True)):
         cells = partition.locate(single)
         members.append(cells + number * partition.cells)
         coordinates.append(partition.local(single, cells))
-        # a function that is only looked at is not integrated over: its points need no weights
+        # output points need no weights: nothing is integrated over them
         measure = single.coordinates.new_zeros(single.size) if single.weights is None else single.weights
         weights.append(measure / partition.sizes[cells].prod(dim=1))
     total = sum(partition.cells for partition in partitions)
@@ -130,5 +130,5 @@ def _tiles(partitions: Sequence[Partition], points: Sequence[PointSet], length: 
 def _arrangement(lattice: Lattice | None, centres: Tensor, filled: Tensor) -> Arrangement:
     if lattice is None:
         return Arrangement((centres.shape[1],), (False,), centres, filled)
-    places = lattice.positions(centres.device).to(centres.dtype).expand_as(centres)  # the same, free of rounding
-    return Arrangement(lattice.counts, lattice.periodic, places, filled)
+    positions = lattice.positions(centres.device).to(centres.dtype).expand_as(centres)  # the centres, without rounding
+    return Arrangement(lattice.counts, lattice.periodic, positions, filled)

@@ -1,4 +1,4 @@
-"""Points anywhere in a box, with the weights that integrate over the domain."""
+"""Points anywhere in a box, with quadrature weights for the domain."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch import Tensor
 from mondrian.grid import Grid
 from mondrian.points.weights import voronoi_weights
 
-SLACK = 1e-6  # of the box: how far rounding may carry a point outside
+SLACK = 1e-6  # fraction of the box by which rounding may carry a point outside
 
 
 @dataclass(frozen=True, eq=False)
 class PointSet:
     r"""Points $x_p$ of a domain, and weights with $\int_\Omega f \approx \sum_p w_p f(x_p)$.
 
-    A weight is the measure of what its point stands for: `Mesh.point_set` takes it from a mesh, `estimated` from the
-    points alone, `of_grid` from a grid. Weight 0 is a point that does not count. Points without weights can only be
-    asked for, not given. Points may coincide: together they weigh what their weights say.
+    A weight is the measure of the part of the domain that a point represents: `Mesh.point_set` takes it from a mesh,
+    `estimated` from the points alone, `of_grid` from a grid. A point of weight 0 does not count. Points without weights
+    can only be output points. Points may coincide; their weights add up.
 
-    `box` holds the domain; it is the bounding box of the points where none is given. `edges` are pairs of neighbouring
-    points, for partitions of the graph. All is kept in float64 on the CPU; a model moves what it needs.
+    `box` contains the domain; it is the bounding box of the points by default. `edges` are pairs of neighbouring
+    points, for partitions of the graph. All tensors are in float64 on the CPU; a model moves what it needs.
 
     >>> points = PointSet.of_grid(Grid(extent=(2.0, 1.0), points=(4, 2)))
     >>> points.size, points.weights.sum().item()
@@ -55,7 +55,7 @@ class PointSet:
 
     @staticmethod
     def of_grid(grid: Grid) -> PointSet:
-        """The points of a grid, flattened in axis order: midpoint rule, trapezoidal where the ends are points."""
+        """The points of a grid, flattened in axis order: midpoint rule, or trapezoidal rule at vertices."""
         coordinates = grid.coordinates(dtype=torch.float64, device="cpu").flatten(1).mT
         weights = coordinates.new_ones(1)
         for points, spacing, ends in zip(grid.points, grid.spacing, grid.ends, strict=True):
@@ -69,14 +69,14 @@ class PointSet:
     def estimated(coordinates: Float[Tensor, "point axis"], box: Grid | None = None) -> PointSet:
         """Points whose weights are the volumes of their Voronoi cells, clipped to the box.
 
-        Only right where the domain is the whole box: a hole is shared out among the points at its rim.
+        Only right if the domain is the whole box: the area of a hole goes to the points at its rim.
         """
         bare = PointSet(coordinates, box=box)
         return PointSet(bare.coordinates, voronoi_weights(bare.coordinates, bare.domain), bare.domain)
 
     @property
     def domain(self) -> Grid:
-        """The box that holds the points."""
+        """The box that contains the points."""
         assert self.box is not None
         return self.box
 
@@ -95,31 +95,31 @@ def bounding_box(x: Float[Tensor, "point axis"]) -> Grid:
     """The smallest box that holds all points."""
     low, high = x.amin(dim=0), x.amax(dim=0)
     if not bool((high > low).all()):
-        raise ValueError(f"coordinates reach from {low.tolist()} to {high.tolist()}: they span no box; give one as box")
+        raise ValueError(f"coordinates reach from {low.tolist()} to {high.tolist()}, which is no box; needed box=...")
     return Grid(extent=tuple((high - low).tolist()), origin=tuple(low.tolist()))
 
 
 def check_finite(x: Float[Tensor, "point axis"], name: str) -> None:
-    """Refuse points that are nowhere."""
+    """Raise `ValueError` for points that are not finite."""
     broken = (~x.isfinite()).any(dim=1).nonzero().flatten()
     if len(broken):
         raise ValueError(
-            f"{name} holds {len(broken)} points that are not finite; the first is {broken[0].item()}: "
+            f"{name} holds {len(broken)} points that are not finite; the first is point {broken[0].item()} at "
             f"{x[broken[0]].tolist()}"
         )
 
 
 def check_inside(x: Float[Tensor, "point axis"], box: Grid) -> None:
-    """Refuse points of another dimension, or outside the box."""
+    """Raise `ValueError` for points of another dimension or outside the box."""
     if x.shape[1] != box.dim:
-        raise ValueError(f"coordinates has {x.shape[1]} axes; the box has {box.dim}")
+        raise ValueError(f"coordinates has {x.shape[1]} axes; needed {box.dim}, as the box has")
     low, extent = x.new_tensor(box.origin), x.new_tensor(box.extent)
     beyond = torch.maximum(low - x, x - low - extent) / extent
     outside = (beyond > SLACK).any(dim=1).nonzero().flatten()
     if len(outside):
         raise ValueError(
-            f"coordinates holds {len(outside)} points outside the box; the first is {outside[0].item()}: "
-            f"{x[outside[0]].tolist()}, needed within {low.tolist()} to {(low + extent).tolist()}"
+            f"coordinates holds {len(outside)} points outside the box; the first is point {outside[0].item()} at "
+            f"{x[outside[0]].tolist()}; needed within {low.tolist()} to {(low + extent).tolist()}"
         )
 
 
@@ -130,7 +130,7 @@ def _checked_weights(weights: Tensor, points: int, box: Grid) -> Tensor:
         )
     weights = weights.detach().to("cpu", torch.float64)
     if not bool(weights.isfinite().all()) or bool((weights < 0).any()):
-        raise ValueError(f"weights must be finite and not negative; the smallest is {weights.min().item()}")
+        raise ValueError(f"weights must be finite and at least 0; the smallest is {weights.min().item()}")
     total, volume = weights.sum().item(), math.prod(box.extent)
     if not 0 < total <= volume * (1 + 1e-2):
         raise ValueError(
@@ -145,5 +145,5 @@ def _checked_edges(edges: Tensor, points: int) -> Tensor:
             f"edges has shape {tuple(edges.shape)} and dtype {edges.dtype}; needed (edge, 2), whole numbers"
         )
     if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < points:
-        raise ValueError(f"edges names points {int(edges.min())} to {int(edges.max())}; there are {points}")
+        raise ValueError(f"edges names points {int(edges.min())} to {int(edges.max())}; needed 0 to {points - 1}")
     return edges.detach().to("cpu", torch.int64)

@@ -1,4 +1,4 @@
-"""From some points to others: between grids by one matrix product an axis, inside the cells by what is learned."""
+"""Resampling: from grid to grid by one matrix product per axis, and learned resamplers inside the cells."""
 
 from mondrian.resampling.cross_attention import CrossAttention
 from mondrian.resampling.cross_integral import CrossIntegral

@@ -1,4 +1,4 @@
-"""An integral operator from the given points of a cell to the wanted ones."""
+"""An integral operator from the source points of a cell to its target points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mondrian.support.checks import positive
 
 @dataclass(frozen=True)
 class CrossIntegral(ResamplerSpec):
-    """An integral operator between two sets of points of a cell, its kernel made of `ridges` functions.
+    """An integral operator between two sets of points of a cell, with a kernel of `ridges` ridge functions.
 
     >>> CrossIntegral(ridges=8).build(2, 32).matrices.shape
     torch.Size([9, 2, 32])
@@ -38,8 +38,8 @@ class CrossIntegralResampler(LearnedResampler):
 
     $$g_h(x, y) = \operatorname{gelu}(a_h \cdot x + b_h \cdot y + c_h)$$
 
-    The integral is over the part of the cell that belongs to the domain, and the measure of the whole cell is one:
-    linear in $v$, and it knows how much of the cell there is. A cell without points gives $b$.
+    The integral is over the part of the cell that belongs to the domain, where the whole cell has measure one. The
+    operator is linear in $v$ and depends on that part's measure. A cell without points gives $b$.
     """
 
     def __init__(self, spec: CrossIntegral, in_channels: int, out_channels: int, *, dim: int) -> None:
@@ -49,50 +49,50 @@ class CrossIntegralResampler(LearnedResampler):
         self.matrices = nn.Parameter(torch.randn(spec.ridges + 1, in_channels, out_channels))
         self.bias = nn.Parameter(torch.zeros(out_channels))
         with torch.no_grad():
-            self.given_part.weight.mul_(2)  # ridges that bend inside the cell
+            self.given_part.weight.mul_(2)  # so that the ridges bend inside the cell
             self.wanted_part.weight.mul_(2)
             self.matrices.mul_(2 / ((spec.ridges + 1) * in_channels) ** 0.5)
 
     def ridges(
-        self, x: Float[Tensor, "... wanted axis"], y: Float[Tensor, "... given axis"]
-    ) -> Float[Tensor, "... wanted given ridge"]:
+        self, x: Float[Tensor, "... target axis"], y: Float[Tensor, "... source axis"]
+    ) -> Float[Tensor, "... target source ridge"]:
         """$g_h(x, y)$ and, last, the constant 1."""
         arguments = self.wanted_part(x)[..., :, None, :] + self.given_part(y)[..., None, :, :]
         return F.pad(F.gelu(arguments), (0, 1), value=1)
 
     def definition(
         self,
-        v: Float[Tensor, "row given channel_in"],
-        y: Float[Tensor, "given axis"],
-        weights: Float[Tensor, " given"],
-        x: Float[Tensor, "wanted axis"],
-    ) -> Float[Tensor, "row wanted channel_out"]:
+        v: Float[Tensor, "row source channel_in"],
+        y: Float[Tensor, "source axis"],
+        weights: Float[Tensor, " source"],
+        x: Float[Tensor, "target axis"],
+    ) -> Float[Tensor, "row target channel_out"]:
         kernel = torch.einsum("xyh,hio->xyio", self.ridges(x, y), self.matrices)
         return torch.einsum("y,xyio,ryi->rxo", weights, kernel, v) + self.bias
 
     def evaluate_between(
-        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Cell
-    ) -> Float[Tensor, "batch cell channel_out wanted"]:
-        ridges = self.ridges(wanted.coordinates, given.coordinates).permute(1, 2, 0)  # given ridge wanted
-        moments = (v * given.weights) @ ridges.flatten(1)  # batch cell channel (ridge wanted)
-        return self._mix(moments.unflatten(3, (-1, wanted.size)).transpose(2, 3))
+        self, v: Float[Tensor, "batch cell channel_in source"], source: Cell, target: Cell
+    ) -> Float[Tensor, "batch cell channel_out target"]:
+        ridges = self.ridges(target.coordinates, source.coordinates).permute(1, 2, 0)  # source ridge target
+        moments = (v * source.weights) @ ridges.flatten(1)  # batch cell channel (ridge target)
+        return self._mix(moments.unflatten(3, (-1, target.size)).transpose(2, 3))
 
     def evaluate_encode(
-        self, v: Float[Tensor, "batch tile slot channel_in"], given: Tiles, wanted: Cell
-    ) -> Float[Tensor, "batch cell channel_out wanted"]:
-        ridges = self.ridges(wanted.coordinates, given.coordinates) * given.weights[:, None, :, None]
-        moments = ridges.permute(0, 3, 1, 2).flatten(1, 2) @ v  # batch tile (ridge wanted) channel
-        return self._mix(given.sum_by_cell(moments).unflatten(2, (-1, wanted.size)).mT)
+        self, v: Float[Tensor, "batch tile slot channel_in"], source: Tiles, target: Cell
+    ) -> Float[Tensor, "batch cell channel_out target"]:
+        ridges = self.ridges(target.coordinates, source.coordinates) * source.weights[:, None, :, None]
+        moments = ridges.permute(0, 3, 1, 2).flatten(1, 2) @ v  # batch tile (ridge target) channel
+        return self._mix(source.sum_by_cell(moments).unflatten(2, (-1, target.size)).mT)
 
     def evaluate_decode(
-        self, v: Float[Tensor, "batch cell channel_in given"], given: Cell, wanted: Tiles
+        self, v: Float[Tensor, "batch cell channel_in source"], source: Cell, target: Tiles
     ) -> Float[Tensor, "batch tile slot channel_out"]:
-        """Channels are mixed on the reference points, of which there are fewer."""
-        mixed = torch.einsum("bciy,hio->bcyho", v * given.weights, self.matrices).flatten(2, 3)
-        ridges = self.ridges(wanted.coordinates, given.coordinates)  # tile slot given ridge
-        return ridges.flatten(2) @ wanted.of_cells(mixed) + self.bias
+        """Channels are mixed at the reference points, which are fewer."""
+        mixed = torch.einsum("bciy,hio->bcyho", v * source.weights, self.matrices).flatten(2, 3)
+        ridges = self.ridges(target.coordinates, source.coordinates)  # tile slot source ridge
+        return ridges.flatten(2) @ target.of_cells(mixed) + self.bias
 
     def _mix(
-        self, moments: Float[Tensor, "batch cell ridge channel_in wanted"]
-    ) -> Float[Tensor, "batch cell channel_out wanted"]:
+        self, moments: Float[Tensor, "batch cell ridge channel_in target"]
+    ) -> Float[Tensor, "batch cell channel_out target"]:
         return self.matrices.flatten(0, 1).mT @ moments.flatten(2, 3) + self.bias[:, None]

@@ -1,4 +1,4 @@
-"""A field on the points of another grid: the tensor product of one map an axis."""
+"""Resampling from grid to grid: the tensor product of one linear map per axis."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.grid import Grid
+from mondrian.resampling.axis_points import AxisPoints
 from mondrian.resampling.matrices import STRETCH, near_points, stretch_matrices, whole_matrix
-from mondrian.resampling.places import AxisPoints
 
 ORDER = 4
-WHOLE = 256**2  # entries up to which one matrix for the whole axis is no slower than small ones
+WHOLE = 256**2  # entries up to which one matrix for the whole axis is as fast as several small ones
 
 
 def resample(
@@ -24,21 +24,19 @@ def resample(
     order: int = ORDER,
     plain: bool = False,
 ) -> Float[Tensor, "batch channel *points"]:
-    r"""Carry a field from the points of `source` to those of `target`, along each axis by itself.
+    r"""Carry a field from the points of `source` to those of `target`, one axis at a time.
 
-    - Interpolation by the polynomial through the nearest `order` points, of that order; periodic axes wrap, at walls
-      the nearest points are those on one side. Axes whose points are the same are left alone.
-    - Where the target is cell-centred and at least twice as coarse, means over its cells: on the same box the mean of
-      cell-centred data is kept exactly, block averages come out where the cells divide each other, and the error of
-      a mean is of order `order - 1`. Of data at vertices the mean by the trapezoidal rule is kept.
+    - In general by the polynomial through the nearest `order` points, with an error of that order. Periodic axes wrap;
+      at walls the nearest points lie on one side. Axes with equal points are unchanged.
+    - By means over the cells of the target where it is cell-centred and at least twice as coarse. On the same box the
+      mean of cell-centred data is kept exactly, cells that divide each other give block averages, and the error of a
+      mean is of order `order - 1`. For data at vertices the mean by the trapezoidal rule is kept.
 
-    The target must lie within the box of the source on axes that are not periodic; whether its own are is of no
-    interest.
+    On axes that are not periodic the target must lie within the box of the source. Periodicity of the target does not
+    matter. The computation is in single precision at least, for any precision of `u`.
 
-    Computed in single precision at least, whatever the precision of `u`.
-
-    `plain` multiplies by one matrix for each axis; otherwise long axes are taken in stretches, at a cost that grows
-    with their points.
+    `plain` multiplies by one matrix per axis; by default long axes are split into stretches, at a cost linear in their
+    points.
 
     >>> line = Grid(extent=(1.0,), points=(4,))
     >>> x = line.axis(0)[None, None]
@@ -49,8 +47,8 @@ def resample(
     """
     _check(u, source, target, order)
     changing = [axis for axis in range(source.dim) if not _same(source, target, axis)]
-    w = u.to(torch.promote_types(u.dtype, torch.float32)) if changing else u  # half precision would change a constant
-    # what shrinks comes first: the others have less to do
+    w = u.to(torch.promote_types(u.dtype, torch.float32)) if changing else u  # half precision would change constants
+    # axes that shrink come first, which leaves less work for the others
     for axis in sorted(changing, key=lambda axis: target.points[axis] / source.points[axis]):
         w = _along(w, source, target, axis, order, plain)
     return w.to(u.dtype)
@@ -61,7 +59,7 @@ def _along(
 ) -> Float[Tensor, "batch channel *space"]:
     here, there, count = AxisPoints.of(source, axis), AxisPoints.of(target, axis), target.points[axis]
     if source.points[axis] > here.count:
-        u = _once(u, 2 + axis)
+        u = _without_repeated_end(u, 2 + axis)
     lead, trail = u.shape[: 2 + axis], u.shape[3 + axis :]
     v = u.reshape(math.prod(lead), here.count, math.prod(trail))
     settings = (here, there, count, order, u.dtype, u.device)
@@ -81,13 +79,13 @@ def _product(
 ) -> Float[Tensor, "lead *stretch target trail"]:
     if v.shape[-1] > 1:
         return matrix @ v
-    # along the last axis of a field the rows of a product are the other axes
+    # along the last axis of a field the other axes are the rows of the product
     rows = v.squeeze(-1).movedim(0, -2)
     return (rows @ matrix.mT).movedim(-2, 0).unsqueeze(-1)
 
 
-def _once(u: Tensor, axis: int) -> Tensor:
-    """A ring without the end that repeats its start."""
+def _without_repeated_end(u: Tensor, axis: int) -> Tensor:
+    """A periodic axis without the end that repeats its start; the start becomes the mean of the two."""
     last = u.shape[axis] - 1
     start = (u.narrow(axis, 0, 1) + u.narrow(axis, last, 1)) / 2
     return torch.cat([start, u.narrow(axis, 1, last - 1)], dim=axis)
@@ -100,10 +98,10 @@ def _same(source: Grid, target: Grid, axis: int) -> bool:
 
 def _check(u: Tensor, source: Grid, target: Grid, order: int) -> None:
     if source.dim != target.dim:
-        raise ValueError(f"the target has {target.dim} axes, extent={target.extent}; the source has {source.dim}")
+        raise ValueError(f"target has {target.dim} axes, extent={target.extent}; the source has {source.dim}")
     for name, grid in (("source", source), ("target", target)):
         if not grid.points:
-            raise ValueError(f"the {name} grid with extent={grid.extent} has no points; needed with_points(...) first")
+            raise ValueError(f"{name} has extent={grid.extent} and no points; needed {name}.with_points(...)")
     if tuple(u.shape[2:]) != source.points:
         raise ValueError(f"u has shape {tuple(u.shape)}; needed (batch, channel, *{source.points})")
     if order < 1:
@@ -113,7 +111,7 @@ def _check(u: Tensor, source: Grid, target: Grid, order: int) -> None:
         slack = 1e-9 * source.extent[axis]
         if not ring and (low < start - slack or high > end + slack):
             raise ValueError(
-                f"the target reaches from {low} to {high} along axis {axis}; needed to stay within the source, "
+                f"target reaches from {low} to {high} along axis {axis}; needed to stay within the source, "
                 f"{start} to {end}, where that is not periodic"
             )
 

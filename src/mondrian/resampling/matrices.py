@@ -1,4 +1,4 @@
-"""The sums of a stencil as matrix products: one matrix for a whole axis, or one for each of its stretches."""
+"""The sums of a stencil as matrix products: one matrix for a whole axis, or one for each stretch of it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from mondrian.resampling.places import AxisPoints
+from mondrian.resampling.axis_points import AxisPoints
 from mondrian.resampling.stencils import Stencil, stencil
 from mondrian.support.constants import constant
 
-STRETCH = 64  # points of the target that share a small matrix
+STRETCH = 64  # target points that share a small matrix
 
 
 @constant
@@ -25,9 +25,9 @@ def whole_matrix(
     dtype: torch.dtype,
     device: torch.device,
 ) -> Float[Tensor, "target source"]:
-    """All points of the target from all of the source: the plain form."""
-    found = stencil(source, target, count, order)
-    return _matrix(found, source.count, wrap=source.ring).to(device, dtype)
+    """The matrix from all source points to all target points: the plain form."""
+    sums = stencil(source, target, count, order)
+    return _matrix(sums, source.count, wrap=source.ring).to(device, dtype)
 
 
 @constant
@@ -39,12 +39,12 @@ def stretch_matrices(
     dtype: torch.dtype,
     device: torch.device,
 ) -> tuple[Int[Tensor, "stretch near"], Float[Tensor, "stretch target near"]]:
-    """For each stretch of the target the points of the source that are near, and the matrix from these to those."""
-    found = stencil(source, target, count, order)
+    """For each stretch of the target the nearby source points, and the matrix from these to the stretch."""
+    sums = stencil(source, target, count, order)
     stretches = math.ceil(count / STRETCH)
-    missing = stretches * STRETCH - count  # the last point again: what it gives is cut off
-    first = torch.cat([found.first, found.first[-1:].expand(missing)]).view(stretches, STRETCH)
-    weights = F.pad(found.weights, (0, 0, 0, missing)).view(stretches, STRETCH, -1)
+    missing = stretches * STRETCH - count  # filled with the last point, and cut off again afterwards
+    first = torch.cat([sums.first, sums.first[-1:].expand(missing)]).view(stretches, STRETCH)
+    weights = F.pad(sums.weights, (0, 0, 0, missing)).view(stretches, STRETCH, -1)
     near = near_points(source, target, order)
     start = first[:, 0] if source.ring else first[:, 0].clamp(max=source.count - near)
     matrices = [_matrix(Stencil(f - s, w), near, wrap=False) for f, s, w in zip(first, start, weights, strict=True)]
@@ -53,13 +53,13 @@ def stretch_matrices(
 
 
 def near_points(source: AxisPoints, target: AxisPoints, order: int) -> int:
-    """How many points of the source at most take part in a stretch of the target."""
+    """The largest number of source points that one stretch of the target needs."""
     ratio = target.spacing / source.spacing
     return math.ceil((STRETCH - 1) * ratio) + math.ceil(ratio) + order + 4
 
 
-def _matrix(found: Stencil, columns: int, *, wrap: bool) -> Float[Tensor, "target column"]:
-    place = found.first[:, None] + torch.arange(found.weights.shape[1], device="cpu")
-    # what lies beyond the last column without going round has the coefficient zero
-    place = place % columns if wrap else place.clamp(0, columns - 1)
-    return torch.zeros(len(place), columns, dtype=torch.float64, device="cpu").scatter_add(1, place, found.weights)
+def _matrix(sums: Stencil, columns: int, *, wrap: bool) -> Float[Tensor, "target column"]:
+    column = sums.first[:, None] + torch.arange(sums.weights.shape[1], device="cpu")
+    # without wrapping, points beyond the last column have the coefficient zero
+    column = column % columns if wrap else column.clamp(0, columns - 1)
+    return torch.zeros(len(column), columns, dtype=torch.float64, device="cpu").scatter_add(1, column, sums.weights)

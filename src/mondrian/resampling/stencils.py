@@ -1,7 +1,7 @@
 r"""Interpolation and averaging along an axis as short sums: $w_t = \sum_k c_{tk}\, u_{f_t + k}$.
 
-Places are in spacings of the source from the start of its axis: cell $j$ of it is $[j, j + 1]$, with its point in
-the middle if it is cell-centred. On a ring indices run on beyond the ends.
+Positions are in spacings of the source from the start of its axis: cell $j$ is $[j, j + 1]$, with its point in the
+middle if the axis is cell-centred. On a ring indices continue beyond the ends.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from mondrian.resampling.places import AxisPoints, exact, places
+from mondrian.resampling.axis_points import AxisPoints, exact, positions
 
 
 class Stencil(NamedTuple):
-    """The first point of each sum, and the coefficients from there on. `first` never decreases."""
+    """The first point of each sum, and the coefficients from that point on. `first` never decreases."""
 
     first: Int[Tensor, " target"]
     weights: Float64[Tensor, "target tap"]
 
 
 def stencil(source: AxisPoints, target: AxisPoints, count: int, order: int) -> Stencil:
-    """How each of the first `count` points of the target follows from those of the source.
+    """The sums of source values that give the first `count` points of the target.
 
-    Cell-centred points at least twice as far apart as the source's stand for the mean over their cell: what lies
-    between them must not alias. All others are interpolated.
+    Cell-centred points at least twice as far apart as those of the source are means over their cell, so that nothing
+    aliases. All other points are interpolated.
     """
-    p = places(source, target, count)
+    p = positions(source, target, count)
     width = target.spacing / source.spacing
     if target.centred and width > 2 - 1e-9:
         return _averages(p, width, source, order)
@@ -38,7 +38,7 @@ def stencil(source: AxisPoints, target: AxisPoints, count: int, order: int) -> S
 
 def _interpolation(p: Float64[Tensor, " target"], source: AxisPoints, order: int) -> Stencil:
     """The polynomial through the nearest `order` points, or through all if there are fewer, by Lagrange's formula."""
-    q = p - (0.5 if source.centred else 0.0)  # in which the points are whole numbers
+    q = p - (0.5 if source.centred else 0.0)  # the points of the source are whole numbers in q
     taps = min(order, source.count)
     first = torch.ceil(q - taps / 2).long()
     if not source.ring:
@@ -64,11 +64,12 @@ def lagrange(t: Float64[Tensor, " target"], taps: int) -> Float64[Tensor, "targe
 
 
 def _averages(p: Float64[Tensor, " target"], width: float, source: AxisPoints, order: int) -> Stencil:
-    r"""Means over cells of `width` about `p`, of order `order - 1`: what is added up keeps its integral.
+    r"""Means over cells of `width` around `p`, of order `order - 1`, which keep the integral.
 
-    With the integral $U$ of the source from its start, $(U(b) - U(a)) / (b - a)$. $U$ is known at the cuts between the
-    cells of the source and interpolated between cuts; as a sum over cells, $U(e) = \sum_j F_e(j) u_j$, where $F_e$ is 1
-    left of the cuts that are used and 0 right of them. Between vertices stands the mean of two: the trapezoidal rule.
+    The mean over $[a, b]$ is $(U(b) - U(a)) / (b - a)$ with the integral $U$ of the source from its start. $U$ is known
+    at the edges of the source cells and interpolated in between. As a sum over cells, $U(e) = \sum_j F_e(j) u_j$, where
+    $F_e$ is 1 left of the edges that are used and 0 right of them. For vertices the value of a cell is the mean of its
+    two ends: the trapezoidal rule.
     """
     taps = min(order, source.intervals + 1)
     sides = [exact(p + side * width / 2) for side in (-1, 1)]
@@ -77,22 +78,22 @@ def _averages(p: Float64[Tensor, " target"], width: float, source: AxisPoints, o
         firsts = [first.clamp(0, source.intervals + 1 - taps) for first in firsts]
     cells = math.ceil(width - 1e-9) + taps + 1
     column = torch.arange(cells, device="cpu")[None, :] + firsts[0][:, None]
-    left, right = (_shares(e, first, column, taps) for e, first in zip(sides, firsts, strict=True))
+    left, right = (_cumulative_weights(e, first, column, taps) for e, first in zip(sides, firsts, strict=True))
     weights = (right - left) / width
     if not source.centred:
-        nothing = torch.zeros_like(weights[:, :1])
-        weights = (torch.cat([weights, nothing], dim=1) + torch.cat([nothing, weights], dim=1)) / 2
+        zero = torch.zeros_like(weights[:, :1])
+        weights = (torch.cat([weights, zero], dim=1) + torch.cat([zero, weights], dim=1)) / 2
     return Stencil(firsts[0], weights)
 
 
-def _shares(
+def _cumulative_weights(
     e: Float64[Tensor, " target"],
     first: Int[Tensor, " target"],
     column: Int[Tensor, "target cell"],
     taps: int,
 ) -> Float64[Tensor, "target cell"]:
-    """$F_e(j)$ for the cells `column`, from the cuts `first ... first + taps - 1`."""
-    beyond = lagrange(e - first, taps).flip(-1).cumsum(-1).flip(-1)[:, 1:]  # of the cuts right of each cell
-    place = column - first[:, None]
-    inside = beyond.gather(1, place.clamp(0, taps - 2)) if taps > 1 else torch.zeros_like(column, dtype=e.dtype)
-    return torch.where(place < 0, 1.0, torch.where(place < taps - 1, inside, 0.0))
+    """$F_e(j)$ for the cells `column`, from the edges `first ... first + taps - 1`."""
+    beyond = lagrange(e - first, taps).flip(-1).cumsum(-1).flip(-1)[:, 1:]  # of the edges right of each cell
+    cell = column - first[:, None]
+    inside = beyond.gather(1, cell.clamp(0, taps - 2)) if taps > 1 else torch.zeros_like(column, dtype=e.dtype)
+    return torch.where(cell < 0, 1.0, torch.where(cell < taps - 1, inside, 0.0))

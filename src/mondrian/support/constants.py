@@ -8,6 +8,8 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
+from mondrian.support.torch_internals import dispatch_mode_active, transform_active
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -30,13 +32,8 @@ def constant(make: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(make)
     def get(*args: P.args, **kwargs: P.kwargs) -> T:
-        if torch.compiler.is_compiling() or _tensors_are_special():
+        if torch.compiler.is_compiling() or dispatch_mode_active() or transform_active():
             return make(*args, **kwargs)
         return kept(*args, **kwargs)  # type: ignore[arg-type]  # a ParamSpec cannot say that all are hashable
 
     return get
-
-
-def _tensors_are_special() -> bool:
-    """Whether a dispatch mode or a transform is active; there is no public way to ask."""
-    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._functorch.peek_interpreter_stack() is not None

@@ -1,7 +1,7 @@
-"""One training of a league and its evaluation: `python -m mondrian.league.job FILE` with what the file says.
+"""One training of a league and its evaluation: `python -m mondrian.league.train_one FILE` with the task in the file.
 
-A process of its own: an entrant that fails takes nobody with it, and memory and threads are its own. Killed, it goes
-on from its last checkpoint when it is started again.
+A process of its own: an entrant that fails stops nobody else, and memory and threads are its own. After a kill it
+resumes from its last checkpoint when it is started again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 from mondrian.evaluation import evaluate
 from mondrian.evaluation.pictures import of_first_sample, of_one_resolution
+from mondrian.league.jobs import NATIVE
 from mondrian.league.outcome import Outcome
-from mondrian.league.plan import NATIVE
 from mondrian.support.device import chosen_device
 from mondrian.support.plugins import load_plugins
 from mondrian.support.process import keep_large_blocks
@@ -32,7 +32,7 @@ def main(file: Path) -> int:
     load_plugins()
     run = Run(file.parent)
     try:
-        train_config(task["words"], progress=True)
+        train_config(task["overrides"], progress=True)
     except Diverged as error:
         _end(run, Outcome.diverged(run, str(error).partition(";")[0]))
         return 0
@@ -41,7 +41,7 @@ def main(file: Path) -> int:
     outcome = Outcome.of(run)
     rivals = (Outcome.load(Path(folder)) for folder in task["rivals"])
     lost = any(rival is not None and rival.valid_loss < outcome.valid_loss for rival in rivals)
-    if outcome.done and task["evaluate"] and not lost:  # nobody looks at one that has lost
+    if outcome.done and task["evaluate"] and not lost:  # one that has lost is not shown
         _evaluate(run, task)
     _end(run, outcome)
     return 0
@@ -54,11 +54,11 @@ def _evaluate(run: Run, task: dict[str, Any]) -> None:
     if task["native"] is not None:
         tests[run.folder / NATIVE] = (splits.of_other_data(task["native"]), task["native"])
     for folder, (data, path) in tests.items():
-        found = evaluate(surrogate, data, horizon=task["horizon"], name=run.name)
-        fields = of_first_sample(found.fields)
-        if found.rollout:
+        evaluation = evaluate(surrogate, data, horizon=task["horizon"], name=run.name)
+        fields = of_first_sample(evaluation.fields)
+        if evaluation.rollout:
             fields = of_one_resolution(fields, splits.dataset("train").grid.points)
-        replace(found, data=path, fields=fields).save(folder)
+        replace(evaluation, data=path, fields=fields).save(folder)
 
 
 def _end(run: Run, outcome: Outcome) -> None:
