@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.passes import forward_run, training_step
+from benchmarks.timed_steps import forward_run, training_step
 from mondrian import LowRank, RelativeBias, SeparableMixture, nbr_no, swin_no
 from mondrian.attention import AttentionSpec, FunctionAttention
 from mondrian.attention.groups import Groups, mask_of

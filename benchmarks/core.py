@@ -19,8 +19,8 @@ from tqdm import tqdm
 
 import mondrian
 from benchmarks.attention import models_on_many_subdomains, tiling, windowing
-from benchmarks.passes import forward_run, training_step
 from benchmarks.sections import keep_large_allocations, run_sections
+from benchmarks.timed_steps import forward_run, training_step
 from mondrian import Integral, Mixture, SeparableMixture
 from mondrian.benchmark.measure import flops, interleaved, peak_memory
 from mondrian.operators import KernelMethod, OperatorSpec, use_definitions

@@ -1,8 +1,8 @@
 """The `mondrian` command: one subcommand a module of `mondrian.commands`.
 
-Each module's docstring is its help (first line: the summary), and `run(arguments)` does the work. Bad input
-leaves with exit code 2 and one line; `MONDRIAN_DEBUG=1` shows the traceback as well. Libraries are imported where they
-are needed: help is there at once.
+Each module's docstring is its help (first line: the summary), and `run(arguments)` does the work. Bad input ends with
+exit code 2 and one line; `MONDRIAN_DEBUG=1` shows the traceback too. Commands import their libraries when they run, so
+that help appears at once.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keep_large_blocks()
     try:
         _run(words)
-        sys.stdout.flush()  # here, where a closed pipe can be caught, and not at exit
+        sys.stdout.flush()  # a closed pipe is caught here, but not at exit
     except KeyboardInterrupt:
         print(f"{label}: stopped", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader of the pipe, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except _bad_input() as error:
@@ -75,7 +75,7 @@ def _run(words: list[str]) -> None:
 
 
 def _bad_input() -> tuple[type[Exception], ...]:
-    """Errors whose message is enough."""
+    """Errors whose message suffices, without a traceback."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
@@ -85,7 +85,7 @@ def _bad_input() -> tuple[type[Exception], ...]:
 
 
 def help_of(name: str) -> str:
-    """The docstring of a command, read from its source: to import them all takes seconds."""
+    """The docstring of a command, read from its source, because importing all commands takes seconds."""
     source = (files("mondrian.commands") / f"{name}.py").read_text(encoding="utf-8")
     return ast.get_docstring(ast.parse(source)) or ""
 

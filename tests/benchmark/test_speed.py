@@ -56,7 +56,7 @@ def test_a_short_case_has_several_turns_and_rounds_end_with_the_time() -> None:
     assert "".join(order) == "Ls" + "Lsssss" * 2  # two rounds at least, then 100 seconds are used up
 
 
-def test_memory_is_that_of_the_pass() -> None:
+def test_memory_is_that_of_the_timed_step() -> None:
     small, large = (peak_memory(block, size) / 2**20 for size in (32, 128))
     assert small == pytest.approx(32, abs=4)
     assert large == pytest.approx(128, abs=4)
@@ -78,12 +78,12 @@ def test_attention_is_counted() -> None:
 
 def test_all_models_are_measured_at_all_resolutions(folder: Path) -> None:
     candidates = [Candidate(str(folder)), Candidate("allen_cahn/fno", ("model.hidden_channels=4",))]
-    found, refused = measure_speeds(candidates, [16, 32], batch_size=2, memory=False, rounds=1)
-    assert [(speed.name, speed.points) for speed in found] == [
+    speeds, refused = measure_speeds(candidates, [16, 32], batch_size=2, memory=False, rounds=1)
+    assert [(speed.name, speed.points) for speed in speeds] == [
         (str(candidate), (size, size)) for size in (16, 32) for candidate in candidates
     ]
     assert refused == {}
-    ours = found[0]
+    ours = speeds[0]
     assert ours.parameters == sum(p.numel() for p in candidates[0].build().parameters())
     assert ours.operations_per_second > 0
     assert 0 < ours.trained_per_second < ours.predictions_per_second  # backward and optimiser come on top
@@ -93,16 +93,16 @@ def test_all_models_are_measured_at_all_resolutions(folder: Path) -> None:
 def test_without_points_each_model_has_those_of_its_dimensions() -> None:
     small = ("model.hidden_channels=8",)
     candidates = [Candidate("kuramoto_sivashinsky/staggered", small), Candidate("allen_cahn/fno", small)]
-    found, _ = measure_speeds(candidates, batch_size=1, memory=False, rounds=1)
-    assert [speed.points for speed in found] == [(256,), (64, 64)]
+    speeds, _ = measure_speeds(candidates, batch_size=1, memory=False, rounds=1)
+    assert [speed.points for speed in speeds] == [(256,), (64, 64)]
 
 
 def test_a_prediction_keeps_its_kernels_beside_steps_of_training() -> None:
     trial = Trial(Candidate("allen_cahn/vit_integral", ("model.hidden_channels=8",)), 16, 1, torch.device("cpu"))
     trial.try_out()
-    alone = flops(trial.passes[PREDICTION])
-    trial.passes[TRAINING]()
-    assert flops(trial.passes[PREDICTION]) == alone  # kernels made anew would be counted too
+    alone = flops(trial.timed_steps[PREDICTION])
+    trial.timed_steps[TRAINING]()
+    assert flops(trial.timed_steps[PREDICTION]) == alone  # kernels made anew would be counted too
 
 
 def test_a_model_of_double_precision_is_measured_as_it_is(tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ def test_what_does_not_fit_into_memory_is_left_out(monkeypatch: pytest.MonkeyPat
         raise torch.OutOfMemoryError("tried to allocate 8 GiB\nmore")
 
     monkeypatch.setattr(FNO, "forward", full)
-    found, refused = measure_speeds([Candidate("allen_cahn/fno")], [16], memory=False)
-    assert found == []
+    speeds, refused = measure_speeds([Candidate("allen_cahn/fno")], [16], memory=False)
+    assert speeds == []
     assert refused == {"allen_cahn/fno at 16x16": "out of memory: tried to allocate 8 GiB"}
 
 

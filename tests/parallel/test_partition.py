@@ -1,9 +1,9 @@
-"""Rows dealt out to processes, and the plan of who sends what to whom."""
+"""Rows owned by ranks, and the plan of the exchange."""
 
 import pytest
 import torch
 
-from mondrian.parallel.exchange import Plan
+from mondrian.parallel.exchange import ExchangePlan
 from mondrian.parallel.partition import Partition
 
 
@@ -40,14 +40,14 @@ def test_pieces_name_the_rows_in_their_order(ring):
 def test_what_one_process_sends_is_what_the_other_expects():
     partition = Partition((0, 2, 3, 8), ring=True)
     wanted = ((-3, 4), (1, 5), (2, 10))
-    plans = [Plan.make(partition, wanted, rank) for rank in range(3)]
+    plans = [ExchangePlan.make(partition, wanted, rank) for rank in range(3)]
     for sender, plan in enumerate(plans):
         assert not plan.outgoing[sender]
         for reader, pieces in enumerate(plan.outgoing):
             assert pieces == plans[reader].incoming[sender]
     assert [plan.foreign for plan in plans] == [5, 3, 3]
     assert not plans[0].silent
-    assert Plan.make(partition, partition.all_owned(), 1).silent
+    assert ExchangePlan.make(partition, partition.all_owned(), 1).silent
 
 
 def test_half_a_row_moves_to_the_process_before():
@@ -61,9 +61,12 @@ def test_half_a_row_moves_to_the_process_before():
     ("make", "message"),
     [
         (lambda: Partition((0, 2, 2)), r"bounds=\(0, 2, 2\) must increase"),
-        (lambda: Partition.even(3, 4), "3 rows of subdomains cannot be shared by 4 processes"),
+        (lambda: Partition.even(3, 4), "3 rows of subdomains cannot be shared by 4 ranks"),
         (lambda: Partition((0, 2)).pieces(1, 3), "rows 1 to 3 are not among 0 to 2"),
-        (lambda: Plan.make(Partition((0, 2, 4)), ((0, 2),), 0), "wanted names the rows of 1 processes; there are 2"),
+        (
+            lambda: ExchangePlan.make(Partition((0, 2, 4)), ((0, 2),), 0),
+            "wanted has the rows of 1 ranks; needed those of 2",
+        ),
     ],
 )
 def test_bad_partitions_are_refused(make, message):

@@ -105,7 +105,7 @@ def test_data_and_subdomains_together(found):
 def test_what_cannot_be_shared_is_refused_by_all(found):
     for of_rank in found[1]:
         few, uneven = of_rank["refused"]
-        assert "2 rows of subdomains cannot be shared by 4 processes" in few
+        assert "2 rows of subdomains cannot be shared by 4 ranks" in few
         assert "do not divide the points=(5, 4)" in uneven
 
 

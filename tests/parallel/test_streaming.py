@@ -84,7 +84,7 @@ def test_one_process_alone_is_a_group_too(kind, stagger, tmp_path):
 def test_what_sees_everything_cannot_be_streamed():
     model = vit_no(2, 3, hidden_channels=8, subdomains=(8, 2))
     grid = model.spec.default_grid.with_points((16, 4))
-    with pytest.raises(ValueError, match="sees all 8 rows by GlobalAttention"):
+    with pytest.raises(ValueError, match="GlobalAttention attends to all 8 rows at once"):
         next(stream(model, Field(torch.randn(1, 2, 16, 4)).read, grid, rows=1))
     with pytest.raises(ValueError, match="rows=0 of subdomains at a time are too few"):
         next(stream(small("nbr"), Field(torch.randn(1, 2, 16, 12)).read, grid.with_points((16, 12)), rows=0))

@@ -113,6 +113,6 @@ def test_what_cannot_be_done_slab_by_slab_is_refused(options, message, model, si
 def test_models_that_see_everything_leave_no_file_behind(simulations, tmp_path):
     spec = vit_no(2, 1, hidden_channels=8, n_layers=1, subdomains=(16, 3), grid=replace(GRID, points=())).spec
     plain = SurrogateSpec(spec, ("u[0]", "gamma"), ("u[1]",), (Scale(), Scale()), (Scale(),)).build()
-    with pytest.raises(ValueError, match="sees all 16 rows by GlobalAttention"):
+    with pytest.raises(ValueError, match="GlobalAttention attends to all 16 rows at once"):
         predict_slabs(plain, simulations, tmp_path / "y.hdf5", rows=2)
     assert not list(tmp_path.glob("*y.hdf5*"))

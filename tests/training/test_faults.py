@@ -55,7 +55,7 @@ def test_a_rank_without_the_others_stops_with_a_message(
     }.items():
         monkeypatch.setenv(name, value)
     words = [*LONG, f"data.path={allen_cahn}", f"run={tmp_path / 'run'}", "trainer=ddp", "trainer.accelerator=cpu"]
-    with pytest.raises(PeersLost, match=r"process 0 of 2 cannot reach the others \(trainer\.timeout=1 s\)"):
+    with pytest.raises(PeersLost, match=r"rank 0 of 2 cannot reach the others \(trainer\.timeout=1 s\)"):
         train_config([*words, "trainer.timeout=1"])
 
 
@@ -71,7 +71,7 @@ def test_a_prediction_without_the_others_stops_with_a_message(
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     monkeypatch.setenv("MASTER_PORT", free_port())
     assert main(words) == 2
-    assert "process 0 of 2 cannot reach the others (timeout=1 s)" in capsys.readouterr().err
+    assert "rank 0 of 2 cannot reach the others (timeout=1 s)" in capsys.readouterr().err
     assert main([*words[:-1], "0"]) == 2
     assert "timeout=0.0 must be a positive number of seconds" in capsys.readouterr().err
 
@@ -79,7 +79,7 @@ def test_a_prediction_without_the_others_stops_with_a_message(
 def test_only_errors_about_other_processes_are_theirs() -> None:
     words = {"patience": "timeout=9 s", "advice": "Try again"}
     with (
-        pytest.raises(PeersLost, match=r"process 1 of 2 .*timeout=9 s.*Connection closed by peer .*Try again"),
+        pytest.raises(PeersLost, match=r"rank 1 of 2 .*timeout=9 s.*Connection closed by peer .*Try again"),
         naming_lost_peers(1, 2, **words),
     ):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1\nand more")

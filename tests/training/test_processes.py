@@ -125,7 +125,7 @@ def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began
     assert_same(Run.open(tmp_path / "meshes"), run_of("meshes_alone", *meshes))
 
     assert all("validation loss is nan at step 1" in rank["diverged"] for rank in seen)
-    assert "process 0 of 2 cannot reach the others (trainer.timeout=20 s)" in seen[0]["asleep"]
+    assert "rank 0 of 2 cannot reach the others (trainer.timeout=20 s)" in seen[0]["asleep"]
     woken = run_of("asleep", "resume=true", "trainer=default").history()["train_loss"]
     means = alone.history()["train_loss"]
     means = means[~np.isnan(means)].reshape(2, 4).mean(axis=1)  # the first half of the first one by two processes

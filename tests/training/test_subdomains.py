@@ -65,7 +65,7 @@ def test_processes_that_share_subdomains_have_the_same_samples(allen_cahn_splits
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["parallel.subdomains=2"], "parallel.subdomains=2 does not divide the 1 processes"),
+        (["parallel.subdomains=2"], "parallel.subdomains=2 does not divide the number of ranks, 1"),
         (["parallel.subdomains=0"], "parallel.subdomains=0 must be a whole number from 1 on"),
         (["trainer.devices=3", "trainer=ddp"], "batch_size=4 cannot be shared by 3 processes in 1 portions"),
     ],
@@ -78,7 +78,10 @@ def test_settings_that_cannot_be_are_refused_before_data_are_made(words, message
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["model.subdomains=[1,4]"], "1 rows of subdomains cannot be shared by 2 processes; needed a row for each"),
+        (
+            ["model.subdomains=[1,4]"],
+            "1 rows of subdomains cannot be shared by 2 ranks; needed at least one row for each",
+        ),
         (["model.subdomains=[3,4]"], r"subdomains=\(3, 4\) do not divide the points=\(16, 16\)"),
         (["+model.cell_points=[4,4]"], r"cell_points=\(4, 4\) resample the whole field; needed a model without them"),
         (["experiment=allen_cahn/unet_sepmo", "model.levels=2"], "a U-Net of levels=2 cannot be cut into slabs"),

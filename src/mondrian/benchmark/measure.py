@@ -1,4 +1,4 @@
-"""Time of several cases in turns, so that their ratios mean something; memory in a process of its own."""
+"""Interleaved timings, whose ratios are reliable on a busy machine; peak memory in a separate process."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ def interleaved(
     patience: float = 120.0,
     clock: Callable[[], float] | None = None,
 ) -> dict[Case, float]:
-    """The best time of each case, taken in turns, so that a busy neighbour slows them all alike.
+    """The best time of each case. Cases take turns, so that other processes slow them all alike.
 
-    Every case runs once to warm up and at least twice more; then until `rounds` or `seconds` are used up. In each round
-    a case that is many times shorter than the longest has several turns, at most five. Each round waits for other
-    processes to be quiet, in all no longer than `patience` seconds: threads that wait for each other suffer far more
-    from a neighbour than its share of the cores. One thread does not: there it is processor time that is taken, and
-    nothing is waited for. Another `clock` waits for nothing either.
+    Every case runs once to warm up and at least twice more, until `rounds` or `seconds` are used up. A case that is
+    many times shorter than the longest runs several times per round, at most five. With several threads each round
+    waits until other processes are quiet, in total at most `patience` seconds: threads that wait for each other suffer
+    far more from other processes than their share of the cores. With one thread processor time is measured, and nothing
+    is waited for; neither is it with a `clock` of the caller.
     """
     waits = clock is None and torch.get_num_threads() > 1
     clock = clock or (time.perf_counter if waits else time.process_time)
     warm = {name: _seconds(run, clock) for name, run in cases.items()}
-    turns = {name: min(5, max(1, int(max(warm.values()) / taken / 2))) for name, taken in warm.items()}
+    turns = {name: min(5, max(1, int(max(warm.values()) / time_once / 2))) for name, time_once in warm.items()}
     best = dict.fromkeys(cases, float("inf"))
     used = 0.0
     for number in range(rounds):
         patience -= wait_for_quiet(patience) if waits else 0
         for name, run in cases.items():
-            taken = [_seconds(run, clock) for _ in range(turns[name])]
-            best[name] = min(best[name], *taken)
-            used += sum(taken)
+            times = [_seconds(run, clock) for _ in range(turns[name])]
+            best[name] = min(best[name], *times)
+            used += sum(times)
         if number and used > seconds:
             break
     return best
@@ -60,7 +60,7 @@ def _seconds(run: Callable[[], Any], clock: Callable[[], float]) -> float:
 
 
 def wait_for_quiet(seconds: float, *, share: float = 0.1) -> float:
-    """Sleep until others use less than `share` of the cores, at most for `seconds`; returns how long that took."""
+    """Sleep until other processes use less than `share` of the cores, at most `seconds`; returns the time it took."""
     start = time.perf_counter()
     while _LOAD.exists() and time.perf_counter() - start < seconds:
         before = _busy()
@@ -71,7 +71,7 @@ def wait_for_quiet(seconds: float, *, share: float = 0.1) -> float:
 
 
 def _busy() -> float:
-    """Seconds that all cores together have worked so far, other machines' share of them included."""
+    """Busy seconds of all cores together, with those that a hypervisor gave to other machines."""
     user, nice, system, _, _, irq, soft, steal = map(int, _LOAD.read_text().split()[1:9])
     return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
 
@@ -90,9 +90,9 @@ def flops(run: Callable[[], Any]) -> int:
 
 
 def peak_memory(make: Callable[..., Callable[[], Any]], *arguments: Any) -> float:
-    """Bytes that `make(*arguments)()` needs beyond what is there before it runs, in a new process.
+    """The peak of the bytes that `make(*arguments)()` allocates, in a new process.
 
-    NaN where the system does not tell (elsewhere than on Linux), or where the process ended without an answer.
+    NaN where the system does not tell (elsewhere than on Linux), or if the process died.
     """
     if not _MARKS.exists():
         return math.nan
@@ -117,12 +117,12 @@ def _measure(pipe: Connection, make: Callable[..., Callable[[], Any]], arguments
 
 
 def reset_highest_mark() -> int:
-    """Make the highest mark of this process' memory what there is now, and return it."""
+    """Reset the high-water mark of this process' memory to the present, and return it."""
     _MARKS.write_text("5")
     return highest_mark()
 
 
 def highest_mark() -> int:
-    """The most bytes of memory that this process has held."""
+    """The high-water mark of this process' memory in bytes."""
     status = Path("/proc/self/status").read_text()
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))

@@ -54,11 +54,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Speed:
-    """What was measured of one model at one resolution.
+    """The speed and memory of one model at one resolution.
 
-    Bytes are those that the first pass needs besides the model and its input: kernels that are kept afterwards, and in
-    training gradients and the optimiser's state, are among them. Operations are those of matrix products in
-    predictions.
+    Bytes are those that the first step needs besides the model and its input: cached kernels, and in training gradients
+    and the optimiser's state, are among them. Operations are those of matrix products in predictions.
     """
 
     name: str
@@ -72,9 +71,9 @@ class Speed:
 
 
 class Trial:
-    """A model at one resolution: a prediction and a step of training, each by a copy of its own, ready to be timed.
+    """A model at one resolution: a prediction and a training step, each by its own copy, ready to be timed.
 
-    By the same copy they would disturb each other: a prediction after a step has to make its kernels anew.
+    One copy would not do for both: a prediction after a training step has to compute its kernels again.
     """
 
     def __init__(self, candidate: Candidate, points: int | None, batch_size: int, device: torch.device) -> None:
@@ -92,25 +91,25 @@ class Trial:
             for channels in (spec.in_channels, spec.out_channels)
         )
         learner = candidate.build().to(device).train()
-        self.passes = {
+        self.timed_steps = {
             PREDICTION: prediction(model.to(device).eval(), x, grid),
             TRAINING: training_step(learner, x, y, grid),
         }
 
     def try_out(self) -> None:
-        """Both passes once: `ValueError` where the model refuses the resolution, or the memory does."""
+        """Run both steps once; `ValueError` if the model refuses the resolution, or if memory does not suffice."""
         try:
-            for run in self.passes.values():
+            for run in self.timed_steps.values():
                 run()
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
             raise ValueError(f"out of memory: {str(error).splitlines()[0]}") from error
 
     def memory(self, task: str) -> float:
-        """The most bytes that a first pass needs besides the model and its input."""
+        """The peak of the bytes that the first step needs besides the model and its input."""
         if self.device.type != "cuda":
-            return peak_memory(_first_pass, self.candidate, self.asked, self.batch_size, task)
-        run = Trial(self.candidate, self.asked, self.batch_size, self.device).passes[task]
+            return peak_memory(_first_step, self.candidate, self.asked, self.batch_size, task)
+        run = Trial(self.candidate, self.asked, self.batch_size, self.device).timed_steps[task]
         finish(self.device)
         torch.cuda.reset_peak_memory_stats(self.device)
         before = torch.cuda.memory_allocated(self.device)
@@ -118,7 +117,7 @@ class Trial:
         return float(torch.cuda.max_memory_allocated(self.device) - before)
 
     def speed(self, seconds: Mapping[str, float], memory: Mapping[str, float]) -> Speed:
-        """What was measured, of both tasks."""
+        """The results of both tasks."""
         return Speed(
             str(self.candidate),
             self.parameters,
@@ -127,7 +126,7 @@ class Trial:
             trained_per_second=self.batch_size / seconds[TRAINING],
             prediction_bytes=memory[PREDICTION],
             training_bytes=memory[TRAINING],
-            operations_per_second=flops(self.passes[PREDICTION]) / seconds[PREDICTION],
+            operations_per_second=flops(self.timed_steps[PREDICTION]) / seconds[PREDICTION],
         )
 
 
@@ -141,21 +140,21 @@ def measure_speeds(
     rounds: int = 5,
     progress: bool = False,
 ) -> tuple[list[Speed], dict[str, str]]:
-    """Measure all models at each of so many points an axis; and why some were left out, where a model refused.
+    """Measure all models at each number of points per axis; models that refuse a resolution are listed with the reason.
 
-    None are the points of `POINTS`. In each round every model makes a prediction and a step of training, one after the
-    other, and the best round counts. On a CPU memory is measured in processes of their own.
+    None stands for the points of `POINTS`. In each round every model makes a prediction and a training step, one after
+    the other, and the best round counts. On a CPU memory is measured in separate processes.
     """
     device = device or torch.device("cpu")
-    found: list[Speed] = []
+    speeds: list[Speed] = []
     refused: dict[str, str] = {}
     for candidate in candidates:
-        candidate.build()  # what is no model is told before anything is measured
+        candidate.build()  # errors come before any measurement
     total = len(points) * (1 + memory * len(TASKS) * len(candidates))
     bar = tqdm(total=total, desc="benchmark", disable=None if progress else True)
     for size in points:
         trials = _possible(candidates, size, batch_size, device, refused)
-        runs = {(trial, task): trial.passes[task] for trial in trials for task in TASKS}
+        runs = {(trial, task): trial.timed_steps[task] for trial in trials for task in TASKS}
         clock = time.perf_counter if device.type == "cuda" else None
         seconds = interleaved(runs, rounds=rounds, seconds=30.0, patience=10.0, clock=clock) if runs else {}
         bar.update()
@@ -164,9 +163,9 @@ def measure_speeds(
             for task in TASKS if memory else ():
                 peak[task] = trial.memory(task)
                 bar.update()
-            found.append(trial.speed({task: seconds[trial, task] for task in TASKS}, peak))
+            speeds.append(trial.speed({task: seconds[trial, task] for task in TASKS}, peak))
     bar.close()
-    return found, refused
+    return speeds, refused
 
 
 def _possible(
@@ -176,7 +175,7 @@ def _possible(
     device: torch.device,
     refused: dict[str, str],
 ) -> list[Trial]:
-    """The trials that can be made; why others cannot is added to `refused`."""
+    """The trials that fit; the reasons of the others are added to `refused`."""
     trials = []
     for candidate in candidates:
         trial = Trial(candidate, points, batch_size, device)
@@ -188,6 +187,6 @@ def _possible(
     return trials
 
 
-def _first_pass(candidate: Candidate, points: int | None, batch_size: int, task: str) -> Callable[[], None]:
-    """In a process of its own."""
-    return Trial(candidate, points, batch_size, torch.device("cpu")).passes[task]
+def _first_step(candidate: Candidate, points: int | None, batch_size: int, task: str) -> Callable[[], None]:
+    """For a separate process."""
+    return Trial(candidate, points, batch_size, torch.device("cpu")).timed_steps[task]

@@ -3,16 +3,15 @@
   mondrian benchmark allen_cahn/vit_sepmo allen_cahn/fno                recipes, side by side
   mondrian benchmark allen_cahn/vit_mo points=[32,64,128] batch_size=4  at several resolutions: points of each axis
   mondrian benchmark allen_cahn/fno allen_cahn/fno model.hidden_channels=64
-                                                    a recipe beside itself: settings belong to the recipe before them
+                                                    a recipe with two widths: overrides belong to the recipe before them
   mondrian benchmark runs/mine                      the model of a run, or of any `save_pretrained`
-  mondrian benchmark allen_cahn/fno memory=false    without memory, which takes two more processes a model
+  mondrian benchmark allen_cahn/fno memory=false    without memory, which takes two more processes per model
   mondrian benchmark allen_cahn/fno --json          as JSON, with device and versions
 
-Every model makes predictions and steps of training (forward, backward, optimiser) in turns with all others, on random
-numbers, for five rounds or half a minute, and the best of them count: ratios mean something on a busy machine too. With
-one thread (OMP_NUM_THREADS=1) it is the processor's time that counts, otherwise that of the clock. Memory is what a
-first pass needs besides the model and its input. GFLOP/s are those of matrix products in predictions; Fourier
-transforms are not counted.
+All models take turns at predictions and training steps (forward, backward, optimiser) on random numbers, for five
+rounds or half a minute, and the best time of each counts: ratios are reliable on a busy machine too. With one thread
+(OMP_NUM_THREADS=1) processor time is measured, otherwise wall-clock time. Memory is what the first step needs besides
+the model and its input. GFLOP/s are those of matrix products in predictions; Fourier transforms are not counted.
 
   device=cpu|cuda     where (CUDA if there is any)
 """
@@ -35,8 +34,8 @@ from mondrian.support.text import aligned, memory_text
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The words `key=value`."""
+class BenchmarkOptions:
+    """The overrides `key=value`."""
 
     points: tuple[int | None, ...] = (None,)
     batch_size: int = 8
@@ -46,35 +45,35 @@ class Settings:
 
 def run(arguments: list[str]) -> None:
     """Print a table, or JSON."""
-    candidates, settings = read([word for word in arguments if word != "--json"])
-    device = chosen_device(settings.device)
+    candidates, options = read([word for word in arguments if word != "--json"])
+    device = chosen_device(options.device)
     if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"device={settings.device} cannot be measured; needed cpu or cuda")
-    found, refused = measure_speeds(
+        raise ValueError(f"device={options.device} cannot be measured; needed cpu or cuda")
+    speeds, refused = measure_speeds(
         candidates,
-        settings.points,
-        batch_size=settings.batch_size,
+        options.points,
+        batch_size=options.batch_size,
         device=device,
-        memory=settings.memory,
+        memory=options.memory,
         progress=True,
     )
     for what, reason in refused.items():
         print(f"mondrian benchmark: {what} is left out: {reason}", file=sys.stderr)
-    if not found:
+    if not speeds:
         raise ValueError("no model takes any of the resolutions")
     threads = torch.get_num_threads()
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{threads} thread{'s' * (threads > 1)}"
     if "--json" in arguments:
-        about = {"torch": torch.__version__, "device": name, "batch_size": settings.batch_size}
-        print(json_text(about | {"models": [asdict(speed) for speed in found]}), end="")
+        about = {"torch": torch.__version__, "device": name, "batch_size": options.batch_size}
+        print(json_text(about | {"models": [asdict(speed) for speed in speeds]}), end="")
         return
     clock = " of the processor's time" if threads == 1 and device.type == "cpu" else ""
-    print(f"batches of {settings.batch_size}, samples a second{clock}, torch {torch.__version__}, {name}\n")
-    print(table(found))
+    print(f"batches of {options.batch_size}, samples a second{clock}, torch {torch.__version__}, {name}\n")
+    print(table(speeds))
 
 
-def read(arguments: Sequence[str]) -> tuple[list[Candidate], Settings]:
-    """The models that are named, each with the settings behind it, and how they are to be measured."""
+def read(arguments: Sequence[str]) -> tuple[list[Candidate], BenchmarkOptions]:
+    """The models, each with the overrides that follow it, and the options of the benchmark."""
     names: list[tuple[str, list[str]]] = []
     own = []
     for argument in arguments:
@@ -94,10 +93,10 @@ def read(arguments: Sequence[str]) -> tuple[list[Candidate], Settings]:
     if not names:
         raise ValueError("no model is named; needed a recipe of `mondrian models`, or the folder of a run")
     candidates = (Candidate(name, tuple(overrides)) for name, overrides in names)
-    return list(dict.fromkeys(candidates)), Settings(**read_words(own, READERS))
+    return list(dict.fromkeys(candidates)), BenchmarkOptions(**read_words(own, READERS))
 
 
-def table(found: Sequence[Speed]) -> str:
+def table(speeds: Sequence[Speed]) -> str:
     """A row for each model and resolution."""
     head = ["model", "parameters", "points", "predictions/s", "memory", "trained/s", "training memory", "GFLOP/s"]
     rows = [
@@ -111,7 +110,7 @@ def table(found: Sequence[Speed]) -> str:
             memory_text(speed.training_bytes),
             f"{speed.operations_per_second / 1e9:.1f}",
         ]
-        for speed in found
+        for speed in speeds
     ]
     return aligned([head, *rows])
 

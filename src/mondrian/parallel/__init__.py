@@ -1,4 +1,4 @@
-"""The subdomains of a sample spread over processes, or worked off slab by slab: fields larger than one memory."""
+"""Fields larger than one memory: the subdomains of a sample spread over ranks, or computed slab by slab."""
 
 from mondrian.parallel.exchange import Processes, Traffic
 from mondrian.parallel.mesh import launched_processes, mesh_of, sharing_subdomains

@@ -1,4 +1,4 @@
-"""What spreading subdomains costs: numbers to multiply, to keep and to send, as functions of sizes alone."""
+"""The cost of spreading subdomains over ranks: operations, memory and messages as functions of sizes alone."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mondrian.attention.tiles import best_tile
 from mondrian.decomposition import Decomposition, Lattice
 from mondrian.lattice import LatticeRows, Rows
 from mondrian.models.transformer import TransformerSpec
-from mondrian.parallel.exchange import Plan, Wanted
+from mondrian.parallel.exchange import ExchangePlan, Wanted
 from mondrian.parallel.partition import Partition
 from mondrian.parallel.slabs import seen_rows
 
 
 @dataclass(frozen=True)
 class Sent:
-    """Numbers that one process receives from others in one block, and those that it gives: gradients go back."""
+    """Numbers that one rank receives in one block, and numbers that it sends; their gradients go the other way."""
 
     received: int
     given: int
@@ -30,11 +30,11 @@ class Sent:
 def numbers_sent(
     spec: TransformerSpec, whole: Decomposition, partition: Partition, rank: int, *, batch: int
 ) -> tuple[Sent, ...]:
-    """What process `rank` exchanges in each block of one evaluation, in numbers.
+    """The numbers that `rank` exchanges in each block of one forward pass.
 
-    For each row of subdomains that its own see and another process holds, the keys and values $2 B C P m$ of the $m$
-    cells of $P$ points in the row. For a staggered block half a row of one function, $B C P m / 2$ (an odd number of
-    points is rounded down), there and back.
+    For each row of subdomains that its own rows attend to and another rank holds, the keys and values $2 B C P m$ of
+    the $m$ cells of $P$ points in the row. For a staggered block half a row of one function, $B C P m / 2$ (an odd
+    number of points is rounded down), there and back.
     """
     sent = []
     points = math.prod(whole.cell_points)
@@ -52,7 +52,7 @@ def numbers_sent(
 
 @dataclass(frozen=True)
 class _Block:
-    """One block of a model: what attends how, on which lattice, and whose rows of it are whose."""
+    """One block of a model: its attention pattern, its lattice, and the owners of the rows."""
 
     pattern: AttentionSpec
     lattice: Lattice
@@ -61,11 +61,11 @@ class _Block:
 
     @property
     def seen(self) -> tuple[Rows, ...]:
-        """The rows that each process sees."""
+        """The rows that each rank attends to."""
         return seen_rows(self.pattern, self.lattice, self.owners)
 
     def lattice_rows(self, rank: int) -> LatticeRows:
-        """The rows of a process, and those that they see."""
+        """The rows of a rank, and the rows that they attend to."""
         return LatticeRows(Rows(self.lattice, *self.owners.owned(rank)), self.seen[rank])
 
 
@@ -79,20 +79,20 @@ def _blocks(spec: TransformerSpec, whole: Decomposition, partition: Partition) -
 
 
 def _rows_sent(partition: Partition, wanted: Wanted, rank: int, a_row: int) -> Sent:
-    plan = Plan.make(partition, wanted, rank)
+    plan = ExchangePlan.make(partition, wanted, rank)
     given = sum(piece.number for pieces in plan.outgoing for piece in pieces)
     return Sent(plan.foreign * a_row, given * a_row)
 
 
 def pairs_multiplied(attention: AttentionSpec, span: LatticeRows) -> int:
-    """Pairs of cells whose scores are computed: whole windows, and tiles with all of their halo, seen or not."""
-    looking, held = ((rows.number, *span.lattice.counts[1:]) for rows in (span.queries, span.keys))
+    """Pairs of cells whose scores are computed: whole windows, and tiles with all of their halo, masked or not."""
+    queries, keys = ((rows.number, *span.lattice.counts[1:]) for rows in (span.queries, span.keys))
     match attention:
         case WindowedAttention():
-            groups = [math.ceil(count / side) for count, side in zip(held, attention.window, strict=True)]
+            groups = [math.ceil(count / side) for count, side in zip(keys, attention.window, strict=True)]
             return math.prod(groups) * math.prod(attention.window) ** 2
         case NeighborhoodAttention() if (tile := best_tile(span, attention.radius)) is not None:
-            groups = [math.ceil(count / side) for count, side in zip(looking, tile, strict=True)]
+            groups = [math.ceil(count / side) for count, side in zip(queries, tile, strict=True)]
             return math.prod(groups) * math.prod(tile) * math.prod(side + 2 * attention.radius for side in tile)
         case GlobalAttention() | NeighborhoodAttention():
             return span.queries.size * span.keys.size
@@ -102,7 +102,7 @@ def pairs_multiplied(attention: AttentionSpec, span: LatticeRows) -> int:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a process has: products a second, bytes a second from others, and bytes of memory."""
+    """The resources of one rank: operations per second, bytes per second from other ranks, bytes of memory."""
 
     flops: float
     bandwidth: float
@@ -112,7 +112,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Cost:
-    """One evaluation, or one training step, by one process: products, bytes kept, bytes received, messages."""
+    """The cost of a forward pass or a training step for one rank: operations, bytes kept, bytes received, messages."""
 
     flops: float
     kept: float
@@ -120,13 +120,13 @@ class Cost:
     messages: int
 
     def seconds(self, machine: Machine) -> float:
-        """Work, then waiting: nothing of the exchange is hidden behind the work."""
+        """Time without overlap: communication is not hidden behind computation."""
         return self.flops / machine.flops + self.received / machine.bandwidth + self.messages * machine.latency
 
 
 @dataclass(frozen=True)
 class Work:
-    """Floating-point operations outside attention: of each cell, and once, on kernels that are made from weights."""
+    """Floating-point operations outside attention: those of each cell, and those of the kernels, computed once."""
 
     a_cell: float
     once: float = 0.0
@@ -134,13 +134,13 @@ class Work:
 
 @dataclass(frozen=True)
 class CostModel:
-    r"""The cost of a model on a domain of $n = n_0 m$ cells of $P$ points, spread over $R$ processes by rows.
+    r"""The cost of a model on a domain of $n = n_0 m$ cells of $P$ points, whose rows are spread over $R$ ranks.
 
     $$F = f_0 + \tfrac{n}{R} B \bigl( f + 4 L C P\, s \bigr), \qquad
     M = L B C P\, b \bigl( a \tfrac{n}{R} + 2 (\tfrac{n}{R} + k) \bigr), \qquad
     T = 2 L B C P\, b\, k$$
 
-    $F$ are the floating-point operations of an evaluation, $f$ those of one cell outside attention and $f_0$ those that
+    $F$ are the floating-point operations of a forward pass, $f$ those of a cell outside attention and $f_0$ those that
     do not depend on the cells (both counted), $s$ the cells that a cell is multiplied with (`pairs_multiplied`); $k$
     the cells whose keys and values come from others: $n - n/R$ for global attention, $2 r m$ for neighbourhoods, $w m$
     in every other block for shifted windows. In a training step $f$ and $f_0$ are others, attention costs three times
@@ -155,11 +155,11 @@ class CostModel:
     itemsize: int = 4
 
     def of(self, whole: Decomposition, processes: int, *, batch: int, training: bool) -> Cost:
-        """The largest cost of all processes."""
+        """The largest cost of all ranks."""
         unit = self.spec.attention.window[0] if isinstance(self.spec.attention, WindowedAttention) else 1
         partition = Partition.even(whole.subdomains[0], processes, unit=unit, ring=whole.grid.periodic[0])
         flops = max(self.flops(whole, partition, rank, batch=batch, training=training) for rank in range(processes))
-        middle = processes // 2  # has neighbours on both sides where there are three processes or more
+        middle = processes // 2  # has neighbours on both sides among three ranks or more
         cells = max(self._cells(whole, partition, rank) for rank in range(processes))
         field = self._field(whole, batch)
         sent = numbers_sent(self.spec, whole, partition, middle, batch=batch)
@@ -172,7 +172,7 @@ class CostModel:
         return Cost(flops, kept * self.itemsize, back * received * self.itemsize, back * messages)
 
     def flops(self, whole: Decomposition, partition: Partition, rank: int, *, batch: int, training: bool) -> float:
-        """The operations of one process."""
+        """The operations of one rank."""
         work, times = (self.step, 3) if training else (self.evaluation, 1)
         blocks = _blocks(self.spec, whole, partition)
         pairs = sum(pairs_multiplied(block.pattern, block.lattice_rows(rank)) for block in blocks)
@@ -180,7 +180,7 @@ class CostModel:
         return work.once + batch * cells * work.a_cell + times * 4 * self._field(whole, batch) * pairs
 
     def _field(self, whole: Decomposition, batch: int) -> int:
-        """Numbers of one function on one cell."""
+        """The size of one field on one cell: batch, channels and points."""
         return batch * self.spec.hidden_channels * math.prod(whole.cell_points)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Rows from other processes: one collective for halos, for whole fields, and for everything between."""
+"""Rows from other ranks: one collective for halos, whole fields and everything between."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from mondrian.parallel.partition import Partition, Piece
 
-Wanted = tuple[tuple[int, int], ...]  # of each process the first row that it wants, and the one after the last
+Wanted = tuple[tuple[int, int], ...]  # of each rank: the first row that it needs, and the one after the last
 
 
 @dataclass
 class Traffic:
-    """Bytes that this process has received from others: in evaluations, and in their gradients."""
+    """Bytes that this rank has received from others, in forward and in backward passes."""
 
     forward: int = 0
     backward: int = 0
@@ -27,28 +27,28 @@ class Traffic:
 
 @dataclass(frozen=True, eq=False)
 class Processes:
-    """The processes that share the subdomains of each sample, as one of them sees them."""
+    """The group of ranks that share the subdomains of each sample."""
 
     group: dist.ProcessGroup
     traffic: Traffic = field(default_factory=Traffic)
 
     @property
     def rank(self) -> int:
-        """The number of this process among them."""
+        """The rank of this process in the group."""
         return dist.get_rank(self.group)
 
     @property
     def number(self) -> int:
-        """How many they are."""
+        """The number of ranks in the group."""
         return dist.get_world_size(self.group)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Who sends which of its rows to whom, as process `rank` sees it.
+class ExchangePlan:
+    """Which rows each rank sends to which other rank, from the point of view of one of them.
 
-    `outgoing[r]` are own rows that process `r` wants, `incoming[r]` rows of process `r` that are wanted here, `order`
-    all that is wanted here. `silent` if no process wants anything of another.
+    `outgoing[r]` are the own rows that rank `r` needs, `incoming[r]` the rows of rank `r` that this rank needs, `order`
+    all rows that this rank needs, in their order. `silent` is true if no rank needs rows of another.
     """
 
     outgoing: tuple[tuple[Piece, ...], ...]
@@ -57,16 +57,16 @@ class Plan:
     silent: bool
 
     @staticmethod
-    def make(partition: Partition, wanted: Wanted, rank: int) -> Plan:
+    def make(partition: Partition, wanted: Wanted, rank: int) -> ExchangePlan:
         if len(wanted) != partition.processes:
-            raise ValueError(f"wanted names the rows of {len(wanted)} processes; there are {partition.processes}")
+            raise ValueError(f"wanted has the rows of {len(wanted)} ranks; needed those of {partition.processes}")
         pieces = [partition.pieces(start, stop) for start, stop in wanted]
         ranks = range(partition.processes)
 
         def of(owner: int, reader: int) -> tuple[Piece, ...]:
             return tuple(piece for piece in pieces[reader] if piece.owner == owner != reader)
 
-        return Plan(
+        return ExchangePlan(
             outgoing=tuple(of(rank, reader) for reader in ranks),
             incoming=tuple(of(owner, rank) for owner in ranks),
             order=tuple(pieces[rank]),
@@ -75,11 +75,11 @@ class Plan:
 
     @property
     def foreign(self) -> int:
-        """How many rows come from other processes."""
+        """The number of rows that come from other ranks."""
         return sum(piece.number for pieces in self.incoming for piece in pieces)
 
 
-plan_of = lru_cache(maxsize=1024)(Plan.make)
+plan_of = lru_cache(maxsize=1024)(ExchangePlan.make)
 
 
 def fetch(
@@ -91,10 +91,10 @@ def fetch(
     dim: int,
     width: int = 1,
 ) -> tuple[Float[Tensor, "..."], ...]:
-    """Of functions that are spread over processes, the rows that this process wants. All processes must call it.
+    """The rows that this rank needs of functions that are spread over ranks. This is a collective: all ranks call it.
 
-    Rows lie along `dim`, each of them `width` entries long, and are dealt out by `partition`. Everything that one
-    process sends to another is one message. The gradient of a row is the sum of those of all its copies.
+    Rows lie along `dim`, each of them `width` entries long, and `partition` says which rank owns which. One rank sends
+    another a single message. The gradient of a row is the sum of the gradients of all its copies.
     """
     rank = processes.rank
     plan = plan_of(partition, wanted, rank)
@@ -102,7 +102,7 @@ def fetch(
     for function in functions:
         if function.shape[dim] != (last - first) * width:
             raise ValueError(
-                f"a function has shape {tuple(function.shape)}; process {rank} owns {last - first} rows of {width} "
+                f"a function has shape {tuple(function.shape)}; rank {rank} owns {last - first} rows of {width} "
                 f"along axis {dim}"
             )
 
@@ -114,7 +114,7 @@ def fetch(
         return tuple(parts[0] if len(parts) == 1 else torch.cat(parts, dim) for parts in parts_of)
     a_row = [function.numel() // (last - first) for function in functions]
     sent = [own(function, piece).flatten() for pieces in plan.outgoing for piece in pieces for function in functions]
-    # The empty parts tie every process to the exchange: without them its gradient would not wait for the others'.
+    # The empty parts tie every rank to the exchange; without them its backward pass would skip the collective.
     received = exchange(
         torch.cat([functions[0].narrow(dim, 0, 0).flatten(), *sent]),
         processes,
@@ -135,19 +135,19 @@ def fetch(
                 else _shaped(foreign[number], function, dim, piece.number * width)
             )
             rows[number].append(here)
-    return tuple(torch.cat(found, dim) for found in rows)
+    return tuple(torch.cat(parts, dim) for parts in rows)
 
 
 def exchange(
     sent: Float[Tensor, " sent"], processes: Processes, *, outgoing: Sequence[int], incoming: Sequence[int]
 ) -> Float[Tensor, " received"]:
-    """`outgoing[r]` numbers to each process `r`, `incoming[r]` from each, both one after the other. Differentiable."""
+    """Send `outgoing[r]` numbers to each rank `r` and receive `incoming[r]`, in the order of ranks. Differentiable."""
     received: Tensor = _Exchange.apply(sent, tuple(outgoing), tuple(incoming), processes, False)
     return received
 
 
 class _Exchange(torch.autograd.Function):
-    """A permutation of numbers over processes: its adjoint is its inverse."""
+    """A permutation of numbers over ranks; its adjoint is its inverse."""
 
     @staticmethod
     def forward(

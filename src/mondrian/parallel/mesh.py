@@ -1,4 +1,4 @@
-"""Processes arranged by what they share: batches along one axis, the subdomains of a sample along the other."""
+"""Ranks as a device mesh: different samples along one axis, the subdomains of one sample along the other."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ DATA, SUBDOMAINS = "data", "subdomains"
 
 
 def mesh_of(device: torch.device, *, subdomains: int) -> DeviceMesh:
-    """All processes as a mesh `(data, subdomains)`: neighbours share their samples, the others do not."""
+    """All ranks as a mesh `(data, subdomains)`; ranks of the same row share their samples."""
     world = dist.get_world_size()
     check_shares(world, subdomains)
     return init_device_mesh(device.type, (world // subdomains, subdomains), mesh_dim_names=(DATA, SUBDOMAINS))
 
 
 def sharing_subdomains(device: torch.device, *, subdomains: int) -> Processes:
-    """The processes that hold the other slabs of this one's samples."""
+    """The ranks that hold the slabs of the same samples as this one."""
     return Processes(mesh_of(device, subdomains=subdomains).get_group(SUBDOMAINS))
 
 
 def check_shares(processes: int, subdomains: int) -> None:
-    """Refuse numbers of processes that cannot be arranged."""
+    """Refuse a number of ranks that is no multiple of `subdomains`."""
     if processes % subdomains:
         raise ValueError(
-            f"parallel.subdomains={subdomains} does not divide the {processes} processes that there are; needed a "
-            "multiple, for example by torchrun --nproc-per-node"
+            f"parallel.subdomains={subdomains} does not divide the number of ranks, {processes}; needed a multiple, "
+            "for example by torchrun --nproc-per-node"
         )
 
 
@@ -42,9 +42,9 @@ def check_shares(processes: int, subdomains: int) -> None:
 def launched_processes(
     environment: Mapping[str, str], *, device: str, timeout: float
 ) -> Iterator[tuple[Processes | None, str]]:
-    """What torchrun has started, all to share the subdomains, or None for one alone; and the device of this one.
+    """The ranks that torchrun started, which all share the subdomains, and the device of this one; None for one alone.
 
-    A process that hears nothing from the others for `timeout` seconds raises `PeersLost`.
+    A rank that waits for another longer than `timeout` seconds raises `PeersLost`.
     """
     if not 0 < timeout < float("inf"):
         raise ValueError(f"timeout={timeout} must be a positive number of seconds")
@@ -61,7 +61,9 @@ def launched_processes(
         there = torch.cuda.device_count()
         place = 0 if there == 1 and "LOCAL_RANK" not in environment else place  # srun may show each task its own
         if place >= there:
-            raise ValueError(f"process {place} of this machine finds {there} GPUs; needed one each, or --device cpu")
+            raise ValueError(
+                f"rank {place} of this machine finds {there} GPUs; needed one for each rank, or --device cpu"
+            )
         device = f"cuda:{place}"
         torch.cuda.set_device(device)
     backend = "nccl" if on_gpu else "gloo"

@@ -1,4 +1,4 @@
-"""A transformer operator whose subdomains are spread over processes."""
+"""A transformer operator whose subdomains are spread over ranks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from mondrian.parallel.slabs import SlabDecomposition
 
 
 class SpreadModel:
-    """A model applied by several processes together, each of which holds a slab of every sample.
+    """A model that several ranks apply together; each holds a slab of every sample.
 
-    `on_slab` takes and gives slabs: a process never sees more of a field. Called like the model itself it takes and
-    gives whole fields, of which each process computes its slab.
+    `on_slab` maps the slab of a rank to its slab of the output: no rank holds more of a field. Called like the model
+    itself it maps whole fields to whole fields, of which each rank computes its slab.
 
-    The weights are the model's. Where every process takes the loss of the whole field, its gradient reaches each slab
-    from all of them: the mean over processes of the weights' gradients, which data parallelism takes anyway, is the sum
-    over slabs of one loss.
+    The weights are the model's. If every rank computes the loss of the whole field, the mean over ranks of the weights'
+    gradients, which data parallelism takes anyway, is the gradient of that loss.
     """
 
     def __init__(self, model: OperatorModel, processes: Processes, *, partition: Partition | None = None) -> None:
@@ -34,17 +33,17 @@ class SpreadModel:
         self._partition = partition
 
     def partition(self, grid: Grid) -> Partition:
-        """Whose rows of subdomains are whose: the partition that was given, or an even one."""
+        """The owners of the rows of subdomains: the partition that was given, or an even one."""
         return self._partition or even_partition(self.model, grid, self.processes.number)
 
     def points(self, grid: Grid) -> Partition:
-        """The same in rows of points of a grid."""
+        """The owners of the rows of points of a grid."""
         return self.partition(grid).scaled(decomposed(self.model, grid).cell_points[0])
 
     def on_slab(
         self, x: Shaped[Tensor, "batch channel *space"], grid: Grid
     ) -> Float[Tensor, "batch out_channel *space"]:
-        """From this process' slab of the input to its slab of the output; `grid` is the whole one, with its points."""
+        """Map this rank's slab of the input to its slab of the output; `grid` is the whole grid, with its points."""
         whole = decomposed(self.model, grid)
         return self.model(x, slab=SlabDecomposition(whole, self.partition(grid), self.processes))
 
@@ -61,7 +60,7 @@ class SpreadModel:
 
 
 def check_spread(model: OperatorModel, grid: Grid, processes: int) -> None:
-    """Refuse what so many processes could not share, before they meet."""
+    """Refuse a model or a grid that so many ranks cannot share, before they synchronise."""
     even_partition(with_subdomains(model), grid, processes)
 
 
@@ -88,7 +87,7 @@ def decomposed(model: TransformerOperator, grid: Grid) -> Decomposition:
 
 
 def even_partition(model: TransformerOperator, grid: Grid, processes: int) -> Partition:
-    """The rows of subdomains shared out as equally as can be, in whole windows where there are enough of them."""
+    """As equal a partition of the rows as possible, in whole windows where there are enough of them."""
     attention, rows = model.spec.attention, decomposed(model, grid).subdomains[0]
     unit = attention.window[0] if isinstance(attention, WindowedAttention) else 1
     return Partition.even(rows, processes, unit=unit, ring=grid.periodic[0])

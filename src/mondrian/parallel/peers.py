@@ -1,4 +1,4 @@
-"""The other processes: lost ones are named instead of waited for, and restarts find no trace of the dead."""
+"""Lost ranks: an error in one line instead of an endless wait, and restarts that do not meet dead addresses."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _LOST = re.compile(r"gloo|connection (closed|reset|refused)|timed? ?out|broken p
 
 
 class PeersLost(ConnectionError):
-    """Another process does not answer."""
+    """Another rank does not answer."""
 
 
 @contextmanager
 def naming_lost_peers(rank: int, ranks: int, *, patience: str, advice: str) -> Iterator[None]:
-    """Turn the engine's error about a process that does not answer into one line for a person.
+    """Replace torch's error about a rank that does not answer by one line.
 
-    `patience` says how long is waited, in the words of the command, `advice` what to do.
+    `patience` is the setting that says how long to wait, `advice` what to do.
     """
     try:
         yield
@@ -27,16 +27,14 @@ def naming_lost_peers(rank: int, ranks: int, *, patience: str, advice: str) -> I
         if ranks == 1 or not (isinstance(error, DistError) or _LOST.search(str(error))):
             raise
         reason = str(error).strip().splitlines()[0]
-        raise PeersLost(
-            f"process {rank} of {ranks} cannot reach the others ({patience}): {reason}. {advice}"
-        ) from error
+        raise PeersLost(f"rank {rank} of {ranks} cannot reach the others ({patience}): {reason}. {advice}") from error
 
 
 def check_restarts(environment: Mapping[str, str]) -> None:
-    """Refuse `torchrun --max-restarts` where a restarted process would meet the addresses of those that died.
+    """Refuse `torchrun --max-restarts` if a restarted rank would read the addresses of ranks that died.
 
-    Processes find each other through a store. torchrun lends them its own, which outlives them, and nothing in it
-    tells one attempt from the next; with a store of the first process's own every attempt begins with an empty one.
+    Ranks find each other through a store. torchrun lends them its own, which outlives them and does not tell one
+    attempt from the next. A store of rank 0 is empty at each attempt.
     """
     restarts = environment.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
     shared = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"

@@ -1,4 +1,4 @@
-"""A decomposition of which each process holds a slab: some rows of subdomains, all along the other axes."""
+"""A decomposition of which each rank holds a slab: some rows of subdomains, whole along the other axes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mondrian.parallel.partition import Partition
 
 @dataclass(frozen=True)
 class SharedSlab(Slab):
-    """The rows of a lattice that this process holds, beside others that hold the rest."""
+    """The rows of a lattice that this rank holds; other ranks hold the rest."""
 
     partition: Partition
     processes: Processes
@@ -29,22 +29,22 @@ class SharedSlab(Slab):
     def gather(
         self, pattern: Pattern, *functions: Float[Tensor, "batch cell channel point"]
     ) -> tuple[LatticeRows, tuple[Float[Tensor, "batch key channel point"], ...]]:
-        """Asks the other processes for the rows that these see."""
+        """Fetch the rows that these attend to from other ranks."""
         keys = seen_rows(pattern, self.lattice, self.partition)  # type: ignore[arg-type]  # patterns are frozen
         wanted = tuple((rows.start, rows.stop) for rows in keys)
-        found = fetch(functions, self.processes, self.partition, wanted, dim=1, width=self.cells_a_row)
-        return LatticeRows(self.rows, keys[self.processes.rank]), found
+        rows = fetch(functions, self.processes, self.partition, wanted, dim=1, width=self.cells_a_row)
+        return LatticeRows(self.rows, keys[self.processes.rank]), rows
 
 
 @lru_cache(maxsize=256)
 def seen_rows(pattern: Pattern, lattice: Lattice, partition: Partition) -> tuple[Rows, ...]:
-    """The rows that each process sees."""
+    """The rows that each rank attends to."""
     return tuple(pattern.seen_by(Rows(lattice, *owned)) for owned in partition.all_owned())
 
 
 @dataclass(frozen=True)
 class SlabDecomposition:
-    """The part of a decomposition that this process holds. Functions are those on its slab of the box."""
+    """The part of a decomposition that this rank holds. Its functions are given on its slab of the box."""
 
     whole: Decomposition
     partition: Partition
@@ -53,14 +53,16 @@ class SlabDecomposition:
     def __post_init__(self) -> None:
         rows = self.whole.subdomains[0]
         if self.partition.bounds[0] or self.partition.bounds[-1] != rows:
-            raise ValueError(f"the partition deals out {self.partition.bounds}; there are {rows} rows of subdomains")
+            raise ValueError(
+                f"the partition has bounds={self.partition.bounds}; needed 0 to {rows}, the rows of subdomains"
+            )
         if self.partition.ring != self.whole.grid.periodic[0]:
             raise ValueError(
                 f"ring={self.partition.ring} of the partition is not that of the first axis of {self.whole.grid}"
             )
         if self.partition.processes != self.processes.number:
             raise ValueError(
-                f"the partition is for {self.partition.processes} processes; there are {self.processes.number}"
+                f"the partition is for {self.partition.processes} ranks; there are {self.processes.number}"
             )
 
     @property
@@ -79,7 +81,7 @@ class SlabDecomposition:
     def cut(self, u: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch cell channel point"]:
         space = tuple(n * count for n, count in zip(self.cell_points, self.counts, strict=True))
         if tuple(u.shape[2:]) != space:
-            raise ValueError(f"u has shape {tuple(u.shape)}; the slab of process {self.processes.rank} is {space}")
+            raise ValueError(f"u has shape {tuple(u.shape)}; the slab of rank {self.processes.rank} is {space}")
         return cut(u, self.counts)
 
     def join(self, cells: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch channel *space"]:
@@ -93,9 +95,9 @@ class SlabDecomposition:
 class StaggeredSlab:
     """A slab of the decomposition moved by half a subdomain.
 
-    Moved row `i` begins in the middle of row `i` of the base and ends in row `i + 1`: each process receives half a row
-    of subdomains from the next one, and gives it back afterwards. Where the first axis has walls the moved rows are
-    one more; the first one, half of it a mirror image, belongs to the first process.
+    Moved row `i` begins in the middle of row `i` of the base and ends in the middle of row `i + 1`: each rank receives
+    half a row of subdomains from the next one, and returns it afterwards. Between walls there is one more moved row;
+    the first one, half of it a mirror image, belongs to the first rank.
     """
 
     base: SlabDecomposition
@@ -107,7 +109,7 @@ class StaggeredSlab:
 
     def move(self, cells: Float[Tensor, "batch cell channel point"]) -> Float[Tensor, "batch moved channel point"]:
         """From the cells of the base to the moved cells."""
-        u = self._dealt(self.base.join(cells), self._owned, self._moved)
+        u = self._redistributed(self.base.join(cells), self._owned, self._moved)
         before, after = self._mirrored
         start, end = u.narrow(2, 0, before), u.narrow(2, u.shape[2] - after, after)
         u = torch.cat([start.flip(2), u, end.flip(2)], dim=2)
@@ -122,19 +124,19 @@ class StaggeredSlab:
             u = back_axis(u, axis, self.base.cell_points[axis], ring=ring)
         before, after = self._mirrored
         u = u.narrow(2, before, u.shape[2] - before - after)
-        return self.base.cut(self._dealt(u, self._moved, self._owned))
+        return self.base.cut(self._redistributed(u, self._moved, self._owned))
 
-    def _dealt(self, u: Tensor, given: Partition, wanted: Partition) -> Tensor:
+    def _redistributed(self, u: Tensor, given: Partition, wanted: Partition) -> Tensor:
         return fetch([u], self.base.processes, given, wanted.all_owned(), dim=2)[0]
 
     @property
     def _owned(self) -> Partition:
-        """Rows of points, dealt out as the cells of the base are."""
+        """The owners of rows of points, by the cells of the base."""
         return self.base.partition.scaled(self.base.cell_points[0])
 
     @property
     def _moved(self) -> Partition:
-        """Rows of points, dealt out as the moved cells are, without the mirror images."""
+        """The owners of rows of points, by the moved cells, without the mirror images."""
         return self.base.partition.moved_points(self.base.cell_points[0])
 
     @property

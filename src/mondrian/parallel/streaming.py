@@ -1,4 +1,4 @@
-"""Fields larger than memory on one machine: slab after slab, each with as much beside it as its output depends on."""
+"""Fields larger than memory on one machine: slab after slab, each with the rows that its output depends on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Read = Callable[[int, int], Shaped[Tensor, "batch channel *space"]]
 
 @dataclass(frozen=True)
 class IsolatedSlab:
-    """Rows of a decomposition, worked on as if walls stood at both ends of them."""
+    """Rows of a decomposition, treated as if walls stood at both ends."""
 
     whole: Decomposition
     rows: Rows
@@ -51,7 +51,7 @@ class IsolatedSlab:
 
 @dataclass(frozen=True)
 class IsolatedStaggeredSlab:
-    """The same moved by half a subdomain: one row more, the first and the last completed by mirror images."""
+    """The slab moved by half a subdomain: one row more, the first and the last completed by mirror images."""
 
     base: IsolatedSlab
 
@@ -83,7 +83,7 @@ class IsolatedStaggeredSlab:
 
 
 def moved_rows(whole: Decomposition, rows: Rows) -> Rows:
-    """The rows of the staggered decomposition that touch some of the base.
+    """The rows of the staggered decomposition that overlap some rows of the base.
 
     On a ring row `i` reaches from the middle of row `i` of the base to that of row `i + 1`, otherwise from the middle
     of row `i - 1` to that of row `i`.
@@ -95,14 +95,14 @@ def moved_rows(whole: Decomposition, rows: Rows) -> Rows:
 
 
 def touched_rows(whole: Decomposition, moved: Rows) -> Rows:
-    """The rows of the base that some of the staggered decomposition touch."""
+    """The rows of the base that overlap some rows of the staggered decomposition."""
     if whole.grid.periodic[0]:
         return Rows.within(whole.lattice, moved.start, moved.stop + 1)
     return Rows.within(whole.lattice, moved.start - 1, moved.stop)
 
 
 def needed_rows(spec: TransformerSpec, whole: Decomposition, rows: Rows) -> Rows:
-    """The rows of the input that some rows of the output depend on."""
+    """The rows of the input that the given rows of the output depend on."""
     for index in reversed(range(spec.n_layers)):
         pattern = spec.attention.in_block(index)
         if spec.stagger and index % 2:
@@ -117,8 +117,8 @@ def stream(
 ) -> Iterator[tuple[int, Float[Tensor, "batch out_channel *space"]]]:
     """The output slab by slab, `rows` rows of subdomains at a time: the first row of points, and the values.
 
-    `read(start, stop)` gives these rows of points of the input, `(batch, channel, stop - start, ...)`. What is in
-    memory at a time is one slab and, on both sides of it, the rows that its output depends on.
+    `read(start, stop)` returns these rows of points of the input, `(batch, channel, stop - start, ...)`. Memory holds
+    one slab at a time, with the rows on both sides that its output depends on.
     """
     operator = with_subdomains(model)
     spec, whole = operator.spec, decomposed(operator, grid)
@@ -127,7 +127,7 @@ def stream(
         raise ValueError(f"rows={rows} of subdomains at a time are too few; needed at least 1")
     if spec.attention.seen_by(Rows(whole.lattice, 0, 1)).is_whole and count > 1:
         kind = type(spec.attention).__name__
-        raise ValueError(f"each subdomain sees all {count} rows by {kind}; to stream needed windows or neighbourhoods")
+        raise ValueError(f"{kind} attends to all {count} rows at once; needed windows or neighbourhoods")
     everything: Tensor | None = None
     for start in range(0, count, rows):
         wanted = Rows(whole.lattice, start, min(start + rows, count))
@@ -144,7 +144,7 @@ def stream(
 
 
 def stretches(rows: Rows) -> list[tuple[int, int]]:
-    """Rows as stretches that do not run past an end of the lattice.
+    """Rows as stretches that do not cross an end of the lattice.
 
     >>> from mondrian.decomposition import Lattice
     >>> stretches(Rows(Lattice((8,), (True,)), -2, 3))

@@ -1,4 +1,4 @@
-"""One pass through a model, to be timed."""
+"""Forward passes and training steps of a model, to be timed."""
 
 from __future__ import annotations
 
