@@ -169,7 +169,7 @@ def test_a_name_that_two_specs_have_is_refused(folder: Path) -> None:
     (folder / "twice.py").write_text("import my_models, mondrian\nclass Mixture(my_models.Averaging): ...\n")
     program = "from mondrian import Spec; Spec.from_json({'spec': 'Mixture'})"
     found = forked.run_text(program, cwd=folder, env=os.environ | {"MONDRIAN_PLUGINS": "twice"})
-    assert "spec='Mixture' is the name of several: " in found.stderr
+    assert "spec='Mixture' is ambiguous: " in found.stderr
     assert "mondrian.operators.mixture" in found.stderr
 
 

@@ -310,7 +310,7 @@ def test_an_unknown_name_is_refused_inside_another_spec_too() -> None:
 
 
 def test_an_unknown_argument_is_refused_with_those_it_takes() -> None:
-    with pytest.raises(ValueError, match=r"Mixture has no argument 'term'; it takes \['terms', 'hidden', 'skip'"):
+    with pytest.raises(ValueError, match=r"Mixture has no argument 'term'; needed one of \['terms', 'hidden', 'skip'"):
         Spec.from_json({"spec": "Mixture", "term": 4})
 
 
@@ -324,7 +324,7 @@ def test_a_bad_value_in_json_is_refused_as_in_python() -> None:
 @pytest.mark.parametrize(
     "described, message",
     [
-        ({"spec": "Grid"}, "describes no Grid: .* missing .*'extent'"),
+        ({"spec": "Grid"}, "does not describe a Grid: .* missing .*'extent'"),
         ({"spec": ["Grid"]}, r"spec=\['Grid'\] is not known"),
         ({"spec": "Grid", "extent": "wide"}, r"Grid has extent='wide'; needed tuple\[float, ...\]"),
         ({"spec": "Grid", "extent": 2.0}, r"Grid has extent=2\.0; needed tuple"),
@@ -340,9 +340,9 @@ def test_a_bad_value_in_json_is_refused_as_in_python() -> None:
         ),
         ({"spec": "TransformerSpec", "positions": [{"spec": "Midpoint"}]}, r"positions=\(Midpoint\(\),\); needed"),
         ({"spec": "TransformerSpec", "grid": [2]}, r"grid=\(2,\); needed .*Grid | None"),
-        (5, "5 describes no spec; needed a mapping"),
-        (None, "None describes no spec"),
-        ([], "describes no spec"),
+        (5, "5 is not a spec; needed a mapping"),
+        (None, "None is not a spec"),
+        ([], "is not a spec"),
     ],
     ids=str,
 )

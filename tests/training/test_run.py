@@ -45,7 +45,7 @@ def test_a_damaged_record_names_the_file_and_what_is_missing(
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (None, "run.json does not say what was trained on: None describes no spec"),
+        (None, "run.json does not say what was trained on: None is not a spec"),
         ({"spec": "Splitz"}, "run.json does not say what was trained on: spec='Splitz' is not known"),
         (Grid(extent=(1.0,)).to_json(), "run.json has a Grid as its data; needed Splits or MeshSplits"),
     ],

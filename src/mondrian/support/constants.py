@@ -1,4 +1,4 @@
-"""Tensors that follow from sizes alone, made once."""
+"""Tensors that depend on sizes alone, made once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 def constant(make: Callable[P, T]) -> Callable[P, T]:
-    """Remember what `make` returns for each set of arguments, dtype and device among them. Nobody may write to it.
+    """Cache the result of `make` for each set of arguments, dtype and device included. Nothing may write to it.
 
-    What is kept can take part in training even if inference mode asked for it first. A compiler, a fake tensor mode and
-    the transforms of `torch.func` make tensors of their own kind: they call `make` anew, and nothing of it is kept.
+    A cached tensor can take part in training even if it was first made in inference mode. Compilers, fake tensor modes
+    and the transforms of `torch.func` have their own kinds of tensors: they call `make` anew, and nothing is cached.
 
     >>> double = constant(lambda n, dtype: 2 * torch.arange(n, dtype=dtype))
     >>> double(3, torch.float32) is double(3, torch.float32)
@@ -26,7 +26,7 @@ def constant(make: Callable[P, T]) -> Callable[P, T]:
     """
 
     @lru_cache(maxsize=128)
-    def kept(*args: P.args, **kwargs: P.kwargs) -> T:
+    def cached(*args: P.args, **kwargs: P.kwargs) -> T:
         with torch.inference_mode(False), torch.no_grad(), torch.device("cpu"):
             return make(*args, **kwargs)
 
@@ -34,6 +34,6 @@ def constant(make: Callable[P, T]) -> Callable[P, T]:
     def get(*args: P.args, **kwargs: P.kwargs) -> T:
         if torch.compiler.is_compiling() or dispatch_mode_active() or transform_active():
             return make(*args, **kwargs)
-        return kept(*args, **kwargs)  # type: ignore[arg-type]  # a ParamSpec cannot say that all are hashable
+        return cached(*args, **kwargs)  # type: ignore[arg-type]  # a ParamSpec cannot say that all are hashable
 
     return get

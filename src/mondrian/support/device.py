@@ -1,4 +1,4 @@
-"""Where to compute."""
+"""The device to compute on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def chosen_device(name: str | None) -> torch.device:
-    """The device of that name, or `ValueError` if it cannot be used; without a name CUDA if there is any."""
+    """The device of this name, or `ValueError` if it cannot be used; by default CUDA if available, else the CPU."""
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes: a file appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _INFINITE = {math.inf: "\0infinity", -math.inf: "\0minus infinity"}
 
 
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
-    """Put `content` at `path` so that a reader, or a crash at any moment, sees all of it or none."""
+    """Write `content` to `path` so that readers see all of it or none, even after a crash."""
     with appearing(path) as partial, writing(path), open(partial, "wb") as file:
         file.write(content)
 
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`; what was written there takes its place when the block ends well."""
+    """A temporary name beside `path`; the file written there replaces `path` if the block ends without an error."""
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def appearing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Errors of the disk, with the name of the file that was meant; HDF5 raises `RuntimeError` for some."""
+    """Add the name of the file to errors of the disk; HDF5 raises `RuntimeError` for some of them."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -49,12 +49,12 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Put `content` at `path` as JSON, all of it or none."""
+    """Write `content` to `path` as JSON, atomically."""
     write_atomically(path, json_text(content).encode())
 
 
 def json_text(content: Any) -> str:
-    """JSON that is valid everywhere: what is not a number is `null`, and infinity `1e999`, which all take for it."""
+    """Valid JSON: NaN becomes `null`, and infinity `1e999`, which every parser reads as infinity."""
     text = json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
     for value, mark in _INFINITE.items():
         text = text.replace(json.dumps(mark), "1e999" if value > 0 else "-1e999")
@@ -62,7 +62,7 @@ def json_text(content: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON values with `None` for NaN and a mark for infinity."""
+    """JSON values with `None` for NaN and a marker for infinity."""
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -73,13 +73,13 @@ def _finite(value: Any) -> Any:
 
 
 def remove_partial(path: Path) -> None:
-    """Remove what a killed process left of `path`."""
+    """Remove the temporary files that a killed process left beside `path`."""
     for leftover in path.parent.glob(f".{path.name}.*.partial"):
         leftover.unlink(missing_ok=True)
 
 
-def _sync(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -1,4 +1,4 @@
-"""Libraries that not everybody needs: the extras of the package."""
+"""Optional libraries: the extras of the package."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class MissingLibrary(ImportError):
-    """A library of an extra that is not installed."""
+    """A library of an extra is not installed."""
 
 
 def library(name: str, *, extra: str) -> Any:
-    """A library of an extra; where it is missing the error says how to get it."""
+    """Import a library of an extra; if it is missing, the error says how to install it."""
     try:
-        with warnings.catch_warnings():  # some change the filters of the whole process
+        with warnings.catch_warnings():  # some libraries change the filters of the whole process
             return import_module(name)
     except ImportError as error:
         install = f"pip install -c constraints.txt -e '.[{extra}]'"

@@ -1,4 +1,4 @@
-"""Locks on files and folders: one process at a time, on shared file systems too."""
+"""Locks on files and folders: one process at a time, also on shared file systems."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Lock:
     """The lock of a folder, `.lock` in it, or of a file, `.NAME.lock` beside it.
 
     with Lock.of_folder(folder):
-        ...  # nobody else is here; another process gets a `LockedError` that names this one
+        ...  # another process gets a `LockedError` that names this one
 
-    A process that ends, in whatever way, holds nothing any more: the kernel keeps the lock, the file only says whose it
-    is. A forked child does not hold the locks of its parent; a program that inherits `descriptor` does (`pass_fds`).
+    The kernel holds the lock, so that it ends with its process in every case; the file only names the holder. A forked
+    child does not hold the locks of its parent; a program that inherits `descriptor` does (`pass_fds`).
     File systems without locks keep nobody out: there `enforced` stays False.
     """
 
@@ -71,7 +71,7 @@ class Lock:
         return cls(file.with_name(f".{file.name}{NAME}"), target=file)
 
     def acquire(self, *, wait: bool = False) -> None:
-        """Take the lock; if another process has it, `wait` for its end or raise `LockedError`."""
+        """Take the lock; if another process holds it, `wait` until it is free or raise `LockedError`."""
         with writing(self.target):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         while self.descriptor < 0:
@@ -97,14 +97,14 @@ class Lock:
             os.pwrite(self.descriptor, json.dumps(asdict(holder)).encode(), 0)
 
     def release(self) -> None:
-        """Give the lock back, and remove its file."""
+        """Release the lock and remove its file."""
         if self.descriptor >= 0:
             with suppress(OSError):
                 self.path.unlink()
             self.close()
 
     def close(self) -> None:
-        """Let go of the lock in this process only: a program that inherited it still holds it."""
+        """Close the lock in this process only: a program that inherited it still holds it."""
         descriptor, self.descriptor = self.descriptor, -1
         _OPEN.discard(self)
         if descriptor >= 0:
@@ -128,7 +128,7 @@ class Lock:
 
 @contextmanager
 def locked_numbers(path: Path, numbers: Iterable[int], *, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold `numbers`, ascending, of the lock file `path`: other processes that want one of them wait for the end.
+    """Lock some `numbers`, ascending, of the lock file `path`: other processes that need one of them wait.
 
     `waiting` is called before this process waits.
     """
@@ -168,7 +168,7 @@ def _lock(descriptor: int, start: int, *, wait: bool) -> None:
 
 
 def _holder(descriptor: int) -> Holder | None:
-    """Whoever wrote into the lock's file; None as long as it is empty."""
+    """The holder that is written in a lock file; None while the file is empty."""
     try:
         return Holder(**json.loads(os.pread(descriptor, 4096, 0)))
     except (ValueError, TypeError):

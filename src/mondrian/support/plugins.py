@@ -1,8 +1,8 @@
-"""Modules of other people whose specs can be named in settings and files like ours.
+"""Plug-ins: modules of other people whose specs can be named in settings and files.
 
-One of your own is named in the environment, `MONDRIAN_PLUGINS=my_models,my_data`, and may lie in the working
-directory; a package that is installed may announce one by an entry point of the group `mondrian.plugins`. Files name
-specs, never modules: to read one imports nothing that was not chosen before.
+The environment names your own modules, `MONDRIAN_PLUGINS=my_models,my_data`, which may lie in the working directory; an
+installed package may announce modules by entry points of the group `mondrian.plugins`. Files name specs, never modules,
+so that reading a file imports no other module.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VARIABLE, GROUP = "MONDRIAN_PLUGINS", "mondrian.plugins"
 
 
 def load_plugins() -> None:
-    """Import them, once."""
+    """Import all plug-ins, once."""
     _load(os.environ.get(VARIABLE, ""))
 
 
@@ -29,7 +29,7 @@ def _load(names: str) -> None:
         except (ImportError, AttributeError) as error:
             raise ValueError(f"the plug-in {entry.name} = {entry.value} cannot be loaded: {error}") from error
     chosen = [name.strip() for name in names.split(",") if name.strip()]
-    if chosen and os.getcwd() not in sys.path:  # the command, unlike `python -m`, does not look there; last of all
+    if chosen and os.getcwd() not in sys.path:  # the command, unlike `python -m`, leaves it out; searched last
         sys.path.append(os.getcwd())
     for name in chosen:
         try:

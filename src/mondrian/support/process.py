@@ -1,4 +1,4 @@
-"""The running process: its memory, and its place among others."""
+"""The running process: its memory, and its rank among others."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _LARGEST = 2**31 - 1
 
 
 def keep_large_blocks() -> bool:
-    """Tell glibc to keep large blocks of memory for the next step instead of giving them back to the system.
+    """Let glibc keep large blocks of memory instead of returning them to the system.
 
-    Otherwise each step of training faults the pages of its activations in anew. Returns whether it could be done:
-    elsewhere than on Linux with glibc it cannot.
+    Otherwise every training step causes page faults for its activations. Returns whether this was possible, which
+    needs Linux with glibc.
     """
     mallopt = _of_glibc("mallopt")
     return mallopt is not None and all(mallopt(name, _LARGEST) for name in (_MMAP_THRESHOLD, _TRIM_THRESHOLD))
 
 
 def give_back_memory() -> bool:
-    """Give what is free and was kept back to the system, before other work. Returns whether there was any."""
+    """Return free memory to the system. Returns whether there was any."""
     gc.collect()
     trim = _of_glibc("malloc_trim")
     return trim is not None and bool(trim(0))
@@ -38,15 +38,15 @@ def _of_glibc(name: str) -> Any:
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def rank(environment: Mapping[str, str]) -> tuple[int, int]:
-    """This process under torchrun, Lightning or srun: `(rank, number of ranks)`, otherwise `(0, 1)`.
+    """The rank of this process and the number of ranks under torchrun, Lightning or srun; otherwise `(0, 1)`.
 
-    Slurm's variables of the job step are read, not those of the job: a batch script that calls a command
-    once, without srun, is one process.
+    The variables of Slurm's job step count, not those of the job: a batch script that calls a command without srun is
+    one process.
     """
     for number, total in (
         ("RANK", "WORLD_SIZE"),
@@ -55,19 +55,19 @@ def rank(environment: Mapping[str, str]) -> tuple[int, int]:
     ):
         if number in environment and total in environment:
             if not (environment[number].isdecimal() and environment[total].isdecimal()):
-                got = f"{number}={environment[number]}, {total}={environment[total]}"
-                raise ValueError(f"{got} in the environment must be whole numbers")
+                pair = f"{number}={environment[number]}, {total}={environment[total]}"
+                raise ValueError(f"{pair} in the environment must be whole numbers")
             return int(environment[number]), int(environment[total])
     return 0, 1
 
 
 def is_first(environment: Mapping[str, str]) -> bool:
-    """Whether this is the only process of a job, or the first of several: the one that writes and speaks."""
+    """Whether this is the first process of a job, which writes files and prints."""
     return rank(environment)[0] == 0 and environment.get("NODE_RANK", "0") == "0"
 
 
 def launched(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """What torchrun or srun has started: `(processes on each machine, machines)`; None where neither did.
+    """The processes per machine and the machines that torchrun or srun has started; None without them.
 
     >>> launched({"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"})
     (4, 2)

@@ -1,9 +1,9 @@
-"""Processors that report instructions which they cannot execute.
+"""Half precision on processors that report instructions which they cannot execute.
 
-A virtual machine may pass on that its processor has AMX and still trap each use of it. oneDNN, which computes PyTorch's
-products in bfloat16 and float16 on a CPU, believes the report: the process ends with SIGILL, or every later primitive
-fails. `ensure_half_precision` tries a few products in a process of its own first. Where they fail oneDNN is held to
-older instructions by its variable `ONEDNN_MAX_CPU_ISA`. oneDNN reads it at its first use, not when torch is imported.
+A virtual machine may report the AMX of its processor and still trap each use of it. oneDNN, which computes PyTorch's
+products in bfloat16 and float16 on a CPU, trusts the report: the process ends with SIGILL, or every later primitive
+fails. `ensure_half_precision` therefore tries a few products in a separate process. If they fail, it limits oneDNN to
+older instructions by the variable `ONEDNN_MAX_CPU_ISA`, which oneDNN reads at its first use, not at import of torch.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
 LIMIT = "ONEDNN_MAX_CPU_ISA"
-TRIED = "MONDRIAN_HALF_PRECISION"  # in the environment of a process and its children: the products need no second trial
-INSTRUCTIONS = ("AVX512_CORE_BF16", "AVX512_CORE", "AVX2")  # oneDNN's names, each without what the one before it traps
+TRIED = "MONDRIAN_HALF_PRECISION"  # set for a process and its children once the products work
+INSTRUCTIONS = ("AVX512_CORE_BF16", "AVX512_CORE", "AVX2")  # oneDNN's names, from newer to older
 
 Trial = Callable[[Mapping[str, str]], str | None]
 
@@ -37,10 +37,10 @@ for dtype in (torch.bfloat16, torch.float16):
 
 
 def ensure_half_precision(environment: MutableMapping[str, str] | None = None, *, trial: Trial | None = None) -> None:
-    """Let this process and its children compute in bfloat16 and float16 on the CPU.
+    """Make bfloat16 and float16 work on the CPU for this process and its children.
 
-    Call it before the first product. `ONEDNN_MAX_CPU_ISA` is set in `environment`, with a line on stderr, where the
-    processor needs it. A value that is already there is kept. `ValueError` if no setting helps.
+    Call it before the first product. If the processor needs it, this sets `ONEDNN_MAX_CPU_ISA` in `environment` and
+    prints a line on stderr. An existing value is kept. Raises `ValueError` if no setting helps.
     """
     environment = os.environ if environment is None else environment
     if TRIED in environment or LIMIT in environment:
@@ -73,7 +73,7 @@ def try_products(
     command: Sequence[str] = (sys.executable, "-c", PRODUCTS),
     seconds: float = 120.0,
 ) -> str | None:
-    """Run the products in a process with that environment. Returns how it failed, None if it did not."""
+    """Run the products in a process with this environment. Returns the failure, or None."""
     try:
         process = subprocess.run(command, env=dict(environment), capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""A folder remembers the settings of its first use, and refuses others."""
+"""Settings guards: a folder remembers the settings of its first use and refuses others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mondrian.support.files import json_text, write_json
 
 @dataclass(frozen=True)
 class Change:
-    """A setting that has another value than before.
+    """A setting whose value differs from the stored one.
 
     >>> print(Change("seed", 0, 1))
     seed was 0, now it is 1
@@ -25,15 +25,15 @@ class Change:
 
     def __str__(self) -> str:
         old, new = self.old, self.new
-        if _words(old) and _words(new):  # of overrides only those that differ
-            old, new = ([word for word in a if word not in b] for a, b in ((old, new), (new, old)))
+        if _is_overrides(old) and _is_overrides(new):  # show only those that differ
+            old, new = ([text for text in a if text not in b] for a, b in ((old, new), (new, old)))
         return f"{self.key} was {old}, now it is {new}"
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any], *, free: Collection[str] = ()) -> list[Change]:
-    """The settings that differ, by dotted keys; those in `free` may, with all below them.
+    """The settings that differ, by dotted key, except those in `free` and all below them.
 
-    Both are compared as JSON. A key that is new at the top is no change: an earlier version did not have it.
+    Settings are compared as JSON. A new key at the top is not a change: an earlier version did not have it.
 
     >>> changes({"data": {"path": "a", "points": (8, 8)}}, {"data": {"path": "b", "points": [8, 8]}, "new": 1})
     [Change(key='data.path', old='a', new='b')]
@@ -51,13 +51,13 @@ def _changes(key: str, old: Any, new: Any, free: Collection[str]) -> list[Change
     return [] if old == new else [Change(key, old, new)]
 
 
-def _words(value: Any) -> bool:
+def _is_overrides(value: Any) -> bool:
     return isinstance(value, list) and len(value) > 0 and all(isinstance(item, str) for item in value)
 
 
 @dataclass(frozen=True)
 class SettingsGuard:
-    """The settings of a folder, in `file`; keys in `free` may change from one use to the next.
+    """The settings of a folder, stored in `file`; keys in `free` may change between uses.
 
     guard = SettingsGuard(folder / "sweep.json", free={"trials"}, advice="run=... starts another sweep")
     guard.remember({"sampler": "tpe", "trials": 20})
@@ -68,7 +68,7 @@ class SettingsGuard:
     advice: str = "needed the same settings, or another folder"
 
     def stored(self) -> dict[str, Any] | None:
-        """The settings of the first use, with free ones of the last; None if there was none."""
+        """The settings of the first use, with the free ones of the last use; None before the first."""
         try:
             content = json.loads(self.file.read_text())
         except FileNotFoundError:
@@ -76,17 +76,17 @@ class SettingsGuard:
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"{self.file} is damaged: {error}") from error
         if not isinstance(content, dict):
-            raise ValueError(f"{self.file} holds a {type(content).__name__}; needed settings by name")
+            raise ValueError(f"{self.file} holds a {type(content).__name__}; needed a mapping of settings")
         return content
 
     def check(self, settings: Mapping[str, Any]) -> None:
-        """`ValueError` that names the first setting that differs, with both values."""
+        """Raise `ValueError` with the first setting that differs and both values."""
         if changed := changes(self.stored() or {}, settings, free=self.free):
             raise ValueError(f"{self.file}: {changed[0]}; {self.advice}")
 
     def remember(self, settings: Mapping[str, Any]) -> None:
-        """Check `settings` and write them down. Whoever may come at the same time needs a lock."""
-        former = self.stored()
+        """Check `settings` and store them. Concurrent processes need a lock."""
+        stored = self.stored()
         self.check(settings)
-        if former is None or former != json.loads(json_text(settings)):
-            write_json(self.file, (former or {}) | dict(settings))
+        if stored is None or stored != json.loads(json_text(settings)):
+            write_json(self.file, (stored or {}) | dict(settings))

@@ -1,8 +1,7 @@
-"""Specs: small frozen dataclasses that say what to build, and stand in JSON as plainly as in Python.
+"""Specs: small frozen dataclasses that say what to build, in JSON as in Python.
 
-`SeparableMixture(terms=64)` in Python is `{"spec": "SeparableMixture", "terms": 64}` in a file. Only
-subclasses of `Spec` can be named there, ours and those of `plugins`, so that reading a file builds descriptions and
-runs nothing else.
+`SeparableMixture(terms=64)` in Python is `{"spec": "SeparableMixture", "terms": 64}` in a file. A file can only name
+subclasses of `Spec`, ours and those of `plugins`: reading it builds descriptions and runs nothing else.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ PLAIN = (int, float, bool, str)
 
 @dataclass(frozen=True)
 class Spec:
-    """Base of everything that a configuration may describe.
+    """The base of everything that a configuration may describe.
 
-    Sequences become tuples and NumPy's numbers Python's, so that a spec read from JSON or Hydra equals the one written
-    in Python. What does not fit the annotation of a field is refused here, as it is in a file.
+    Sequences become tuples and NumPy's numbers become Python's, so that a spec read from JSON or Hydra equals the one
+    written in Python. Values that do not fit the annotation of their field are refused, in Python as in files.
 
     >>> from mondrian import Grid
     >>> Spec.from_json(Grid(extent=(2.0, 1.0)).to_json())
     Grid(extent=(2.0, 1.0), points=(), periodic=(False, False), origin=(0.0, 0.0), ends=(0, 0))
     """
 
-    __no_type_check__ = True  # the tests' run-time checks would see arguments before sequences become tuples
+    __no_type_check__ = True  # run-time checks would see arguments before sequences become tuples
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -52,34 +51,34 @@ class Spec:
     def _check_types(self) -> None:
         try:
             hints = _hints(type(self))  # type: ignore[arg-type]  # mypy takes a class for one of its instances
-        except (NameError, AttributeError):  # of a name that comes later, or is local: there is nothing to check with
+        except (NameError, AttributeError):  # an annotation names a local class, or one that is defined later
             return
         for name, hint in hints.items():
             _check(type(self).__name__, name, getattr(self, name), hint)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that `from_json` turns back into an equal spec."""
-        self._check_types()  # again: a class of one's own may have its own `__post_init__` only
+        self._check_types()  # again: a subclass may replace `__post_init__`
         values = {field.name: encode(getattr(self, field.name)) for field in fields(self)}
         return {"spec": type(self).__name__, **values}
 
     @staticmethod
     def from_json(value: Any) -> Spec:
-        """The spec that `value` describes; unknown names, and arguments that do not fit, raise `ValueError`."""
+        """The spec that `value` describes; `ValueError` for unknown names or arguments that do not fit."""
         if not isinstance(value, Mapping):
-            raise ValueError(f"{value!r} describes no spec; needed a mapping such as {{'spec': 'Mixture', 'terms': 8}}")
+            raise ValueError(f"{value!r} is not a spec; needed a mapping such as {{'spec': 'Mixture', 'terms': 8}}")
         arguments = {key: decode(item) for key, item in value.items() if key != "spec"}
         name = value.get("spec")
         kind = _named(name)
         hints = _hints(kind)  # type: ignore[arg-type]
         for key, item in arguments.items():
             if key not in hints:
-                raise ValueError(f"{name} has no argument {key!r}; it takes {list(hints)}")
+                raise ValueError(f"{name} has no argument {key!r}; needed one of {list(hints)}")
             _check(kind.__name__, key, item, hints[key])
         try:
             return kind(**arguments)
         except TypeError as error:  # an argument is missing
-            raise ValueError(f"{value!r} describes no {name}: {error}") from error
+            raise ValueError(f"{value!r} does not describe a {name}: {error}") from error
 
 
 def encode(value: Any) -> Any:
@@ -103,24 +102,27 @@ def decode(value: Any) -> Any:
 
 
 def _named(name: Any) -> type[Spec]:
-    """The one class of that name."""
+    """The class of this name."""
     for module in OURS:
         import_module(module)
     load_plugins()
     known = _subclasses(Spec)
-    found = {(kind.__module__, kind.__qualname__): kind for kind in known if kind.__name__ == name}  # the last of each
-    if not found:
+    matches = {
+        (kind.__module__, kind.__qualname__): kind for kind in known if kind.__name__ == name
+    }  # the last of each
+    if not matches:
         near = difflib.get_close_matches(str(name), {kind.__name__ for kind in known})
         meant = f"; did you mean {' or '.join(near)}?" if near else ";"
-        raise ValueError(f"spec={name!r} is not known{meant} modules of your own are named in {VARIABLE}")
-    if len(found) > 1:
-        raise ValueError(f"spec={name!r} is the name of several: {sorted('.'.join(place) for place in found)}")
-    return next(iter(found.values()))
+        raise ValueError(f"spec={name!r} is not known{meant} name your own modules in {VARIABLE}")
+    if len(matches) > 1:
+        names = sorted(".".join(match) for match in matches)
+        raise ValueError(f"spec={name!r} is ambiguous: {names}; needed one class of this name")
+    return next(iter(matches.values()))
 
 
 def _plain(value: Any) -> Any:
-    """Sequences as tuples, arrays and scalars of NumPy as Python's: they look the same and cannot be stored."""
-    if type(value).__module__ == "numpy":  # which need not be imported to know that
+    """Sequences as tuples, NumPy's arrays and scalars as Python's, which can be stored."""
+    if type(value).__module__ == "numpy":  # NumPy need not be imported for this test
         value = value.tolist()
     if type(value) is tuple and all(type(item) in PLAIN for item in value):
         return value
@@ -130,8 +132,8 @@ def _plain(value: Any) -> Any:
 
 
 def _is_traced() -> bool:
-    """Whether a compiler looks on. What a model makes of a grid then holds symbols, which have no type of their own."""
-    import torch  # the command answers before it is there
+    """Whether a compiler traces the code. Grids then hold symbols, whose types cannot be checked."""
+    import torch  # late: the command answers before it is imported
 
     return torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
 
@@ -143,7 +145,7 @@ def _check(kind: str, name: str, value: Any, hint: Any) -> None:
 
 @cache
 def _hints(kind: type[Spec]) -> dict[str, Any]:
-    """The types of the arguments. Not `typing.get_type_hints`, which is blind to classes with `__no_type_check__`."""
+    """The types of the arguments. `typing.get_type_hints` ignores classes with `__no_type_check__`."""
     hints: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         hints |= inspect.get_annotations(base, eval_str=True)
@@ -151,7 +153,7 @@ def _hints(kind: type[Spec]) -> dict[str, Any]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotated type: a spec, a plain type, or tuples and unions of those."""
+    """Whether a value has an annotated type: a spec, a plain type, or a tuple or union of these."""
     if hint in (int, float):
         return isinstance(value, int | hint) and not isinstance(value, bool)
     origin, options = get_origin(hint), get_args(hint)

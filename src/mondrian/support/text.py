@@ -1,4 +1,4 @@
-"""Tables, sizes and messages as people read them."""
+"""Tables, sizes and messages for people to read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> str:
-    """Rows with the columns `left` to the left and all others to the right.
+    """Rows as an aligned table, the columns `left` to the left and all others to the right.
 
     >>> print(aligned([["model", "samples/s"], ["FNO", "96.1"]]))
     model  samples/s
@@ -19,7 +19,7 @@ def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> s
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> str:
-    """The same as a table of Markdown, which is aligned as plain text too.
+    """A Markdown table that is aligned as plain text too.
 
     >>> print(markdown_table(["model", "samples/s"], [["FNO", "96.1"]]))
     | model | samples/s |
@@ -32,7 +32,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
 
 
 def memory_text(size: float) -> str:
-    """A number of bytes; `-` where it is not known.
+    """A number of bytes; `-` for NaN.
 
     >>> memory_text(1.5 * 2**30), memory_text(5e6), memory_text(math.nan)
     ('1.50 GiB', '5 MiB', '-')
@@ -43,7 +43,7 @@ def memory_text(size: float) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Hydra's message without its line breaks, paths and addresses."""
+    """The message of an error in one line, without Hydra's search paths and links."""
     noise = ("Config search path:", "provider=", "full_key:", "object_type=", "See https://")
     text = error.strerror if isinstance(error, OSError) and error.strerror and not error.filename else str(error)
     lines = (line.strip() for line in text.splitlines())
@@ -51,7 +51,7 @@ def one_line(error: BaseException) -> str:
 
 
 def shell_word(text: str) -> str:
-    """One word of a command, in double quotes where these are enough.
+    """An argument of a shell command, quoted if needed, with double quotes if these suffice.
 
     >>> print(shell_word("run='a (1)'"), shell_word("run=$HOME"))
     "run='a (1)'" 'run=$HOME'
