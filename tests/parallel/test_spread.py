@@ -48,7 +48,7 @@ def found(tmp_path_factory):
         scalars={"gamma": 10 ** random.uniform(-4, -2, 3)},
     )
     write_shard(folder / "start.hdf5", simulations, name="start", identity={})
-    mp.start_processes(work, (str(folder), [free_port(), free_port()]), nprocs=NUMBER, start_method="spawn")
+    mp.start_processes(work, (str(folder), [free_port(), free_port()]), nprocs=NUMBER, start_method="fork")
     return folder, [json.loads((folder / f"found_{rank}.json").read_text()) for rank in range(NUMBER)]
 
 

@@ -27,6 +27,7 @@ NUMBER = 4
 POINTS = (8 * 3, 4 * 2)  # of 8 x 4 subdomains; an odd number along the axis of the slabs
 EVEN = {2: (0, 4, 8), 4: (0, 2, 4, 6, 8)}
 UNEVEN = {2: (0, 3, 8), 4: (0, 1, 2, 5, 8)}
+LAYOUTS = ((2, False, False), (4, True, True))  # processes, relative positions, uneven shares
 CASES = {
     f"{kind}{' staggered' * stagger}{' periodic' * periodic}{' relative' * relative}, {number} processes"
     f"{' uneven' * uneven}": {
@@ -37,8 +38,9 @@ CASES = {
         "number": number,
         "uneven": uneven,
     }
-    for kind, stagger, periodic in product(("vit", "swin", "nbr"), (False, True), (False, True))
-    for number, relative, uneven in ((2, False, False), (4, True, True))
+    for order, kind in enumerate(("swin", "vit", "nbr"))
+    for stagger, periodic in product((False, True), (False, True))
+    for number, relative, uneven in [LAYOUTS[(order + stagger) % 2]]  # each kind, each stagger, each periodic in both
 } | {
     "swin staggered, 2 processes uneven": {"kind": "swin", "stagger": True, "number": 2, "uneven": True},
     "nbr staggered periodic, 4 processes": {"kind": "nbr", "stagger": True, "periodic": True, "number": 4},
