@@ -13,6 +13,7 @@ import pytest
 import mondrian.commands
 from mondrian.cli import COMMANDS, main
 from mondrian.commands import models
+from mondrian.models import TransformerOperator, TransformerSpec
 from mondrian.settings.recipes import recipe_names
 
 FEW = "allen_cahn/vit"
@@ -103,7 +104,7 @@ def test_the_table_of_models_is_aligned(capsys: pytest.CaptureFixture[str]) -> N
         assert row[width_ends - 1].isdigit()
         assert row[head.index("subdomains") :].startswith("8 x 8 ")
         assert row[head.index("model") - 1] == " "
-        assert re.fullmatch(r"vit_no, [A-Z]\w+", row[head.index("model") :])
+        assert re.fullmatch(r"ViTNO, [A-Z]\w+", row[head.index("model") :])
         assert row == row.rstrip()
     assert "6,954,850" in next(row for row in rows if "vit_mo " in row)
 
@@ -127,14 +128,14 @@ def test_listing_fills_no_model_with_numbers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     devices = set()
-    genuine = models.instantiate
+    genuine = TransformerSpec.build
 
-    def watched(*arguments, **settings):
-        model = genuine(*arguments, **settings)
+    def watched(spec: TransformerSpec) -> TransformerOperator:
+        model = genuine(spec)
         devices.update(parameter.device.type for parameter in model.parameters())
         return model
 
-    monkeypatch.setattr(models, "instantiate", watched)
+    monkeypatch.setattr(TransformerSpec, "build", watched)
     assert main(["models", "allen_cahn/vit_attention"]) == 0
     assert devices == {"meta"}
 

@@ -31,6 +31,10 @@ KEYS = {"format", "weights_sha256", "model_sha256", "model"}
 class ModelSpec(Spec):
     """Describes a model completely, except for its weights."""
 
+    def resolved(self) -> ModelSpec:
+        """The spec of the model that this builds: itself, unless it is an abbreviation of another one."""
+        return self
+
     def build(self) -> OperatorModel:
         """The model with new weights."""
         raise NotImplementedError

@@ -2,11 +2,11 @@
 
 import re
 import shlex
+import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
-from omegaconf import DictConfig
 
 from mondrian.cli import main
 from mondrian.commands import demo
@@ -15,7 +15,7 @@ from mondrian.data.meshes.poisson import write_poisson
 from mondrian.models import point_no
 from mondrian.points import Boxes
 from mondrian.settings.compose import parsed, quoted
-from mondrian.training import train_model
+from mondrian.training import TrainingSpec, train_model
 from mondrian.training.run import Run
 
 SMALL = ("model.hidden_channels=8", "model.n_layers=1", "max_steps=3", "simulations.train=8", "simulations.valid=4",
@@ -68,15 +68,17 @@ def test_meshes_of_ones_own_may_be_anywhere(tmp_path: Path, monkeypatch: pytest.
     write_poisson(folder, PerforatedPoisson(spacing=0.2), {"train": 2, "valid": 1})
     model = point_no(1, 1, partition=Boxes((2, 2)), hidden_channels=4, n_layers=1, reference=(2, 2)).spec
     splits = MeshSplits(files=MeshFiles(path=str(folder)), input=("source",), target=("solution",))
-    told: list[DictConfig] = []
+    told: list[TrainingSpec] = []
 
-    def record(config: DictConfig, *_: object, **__: object) -> Run:
-        told.append(config)
+    def record(spec: TrainingSpec, *_: object, **__: object) -> Run:
+        told.append(spec)
         return Run(tmp_path)
 
-    monkeypatch.setattr("mondrian.meshes.training.train_meshes", record)
+    monkeypatch.setattr(
+        sys.modules["mondrian.training.train"], "train_spec", record
+    )  # the name is that of a function too
     train_model(model, splits, "run=a")
-    assert told[0].data.path == str(folder)
+    assert told[0].config["data"]["path"] == told[0].data.path == str(folder)
 
 
 def test_a_word_that_cannot_be_read_is_shown_with_quotes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,5 +83,5 @@ def test_it_stands_in_a_file(described):
 def test_a_surrogate_without_a_window_does_not_say_which_fields_it_takes(tmp_path):
     _, model = on_grids(tmp_path)
     surrogate = SurrogateSpec(model, ("u",), ("v",), (Scale(),), (Scale(),))
-    with pytest.raises(ValueError, match="has no window"):
+    with pytest.raises(ValueError, match="needed a window"):
         data_of(surrogate, "elsewhere")

@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from mondrian.evaluation.statistics import Summary
 from mondrian.league.results import Score
 from mondrian.league.settings import parse
 from mondrian.league.speeds import clock_of, in_step, step_seconds, yardsticks
-from mondrian.training.settings import configure
+from mondrian.settings.training import configure
+from mondrian.training.settings import training_spec
 
 
 @pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])
@@ -33,9 +33,8 @@ def parameters_of(problem: str, part: str) -> dict[str, int]:
     league = parse([problem, f"part={part}"])
     counts = {}
     for entrant in league.entrants:
-        config = configure(league.overrides(entrant))
         with torch.device("meta"):
-            model = instantiate(config.model, _convert_="all")
+            model = training_spec(league.overrides(entrant)).model.spec().build()
         counts[entrant.name] = sum(parameter.numel() for parameter in model.parameters())
     return counts
 

@@ -10,8 +10,8 @@ from mondrian.league.jobs import TASK
 from mondrian.league.plan import LeaguePlan
 from mondrian.league.settings import parse
 from mondrian.league.snapshot import Snapshot
+from mondrian.settings.training import configure
 from mondrian.support.files import write_json
-from mondrian.training.settings import configure
 
 
 def test_trainings_are_told_a_folder_of_any_name(tmp_path: Path) -> None:

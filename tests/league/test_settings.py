@@ -5,7 +5,7 @@ import pytest
 from mondrian.league.entrants import Entrant, known_names
 from mondrian.league.settings import parse
 from mondrian.league.spec import LeagueSpec
-from mondrian.training.settings import configure
+from mondrian.settings.training import configure
 
 
 @pytest.mark.parametrize(

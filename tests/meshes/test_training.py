@@ -14,13 +14,13 @@ from mondrian.data.meshes import MeshFiles, MeshSplits
 from mondrian.data.meshes.files import channels
 from mondrian.meshes.evaluation import errors, evaluate_meshes
 from mondrian.meshes.prediction import predict_mesh, predict_on
-from mondrian.meshes.training import MeshBatch, MeshTraining
 from mondrian.models import point_no
 from mondrian.points import Boxes, Mesh, MetisParts, read_mesh, write_mesh
 from mondrian.report import write_report
 from mondrian.surrogate import MeshSurrogate, MeshSurrogateSpec, Scale
 from mondrian.training import Stopped, fit_scales
 from mondrian.training.checkpoints import newest
+from mondrian.training.meshes import MeshBatch, MeshTraining
 from mondrian.training.train import train_config, train_model
 
 TINY = (
@@ -266,7 +266,7 @@ def test_a_model_and_meshes_of_ones_own_are_trained_from_python(splits, tmp_path
     run = train_model(small().spec.model, splits, *words)
     assert run.model().spec.model == small().spec.model
     train_model(small().spec.model, splits, *words[:1], "max_steps=4", words[2], "resume=true")
-    with pytest.raises(ValueError, match="is for grids; on meshes needed a PointSpec"):
+    with pytest.raises(ValueError, match=r"model\.spec=TransformerSpec is for grids; on meshes needed a PointSpec"):
         train_model(vit_no(2, 1, subdomains=(2, 2)).spec, splits, f"run={tmp_path / 'other'}")
 
 

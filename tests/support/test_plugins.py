@@ -22,7 +22,7 @@ pytestmark = pytest.mark.process
 
 DOCUMENT = Path(__file__).parents[2] / "docs/own_models.md"
 MODULE = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)[0]
-OWN = ["model=own", "model._target_=my_models.Convolutional", "+model.kernel=3"]
+OWN = ["model=own", "model.spec=Convolutional", "+model.kernel=3"]
 READER = """
 from dataclasses import dataclass
 
@@ -102,13 +102,13 @@ def test_it_goes_on(folder: Path, trained: Path) -> None:
 
 
 def test_an_operator_of_ones_own_takes_the_place_of_ours(folder: Path) -> None:
-    words = ["operator@model.operator=own", "model.operator._target_=my_models.Averaging", "run=runs/averaging"]
+    words = ["operator@model.operator=own", "model.operator.spec=Averaging", "run=runs/averaging"]
     ran(folder, "train", "experiment=allen_cahn/vit_interpolating", *SMOKE, *words)
     assert Run(folder / "runs/averaging").facts["surrogate"]["model"]["operator"] == {"spec": "Averaging"}
 
 
 def test_it_takes_part_in_a_league(folder: Path) -> None:
-    mine = '+variants.mine={base: fno, label: Mine, overrides: ["model=own", "model._target_=my_models.Convolutional"]}'
+    mine = '+variants.mine={base: fno, label: Mine, overrides: ["model=own", "model.spec=Convolutional"]}'
     words = ["scale=smoke", "folder=league", "parts.main=[mine]", mine, "rates=[1e-3]", "native=false", "minutes=null"]
     ran(folder, "league", "allen_cahn", *words)
     assert "Mine" in (folder / "league/main/results.md").read_text()

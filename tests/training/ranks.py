@@ -16,8 +16,8 @@ from torch import Tensor
 
 from mondrian.parallel.peers import PeersLost
 from mondrian.support.process import rank
+from mondrian.training.grids import OperatorTraining
 from mondrian.training.guards import Diverged
-from mondrian.training.module import OperatorTraining
 from mondrian.training.train import train_config
 
 

@@ -9,7 +9,7 @@ import torch
 from mondrian.cli import main
 from mondrian.training import Diverged
 from mondrian.training.checkpoints import newest, saved
-from mondrian.training.module import OperatorTraining
+from mondrian.training.grids import OperatorTraining
 from mondrian.training.run import Run
 from mondrian.training.train import train_config
 from tests.training.test_train import TINY

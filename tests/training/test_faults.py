@@ -13,7 +13,7 @@ from benchmarks.faults import workers
 from mondrian.cli import main
 from mondrian.parallel.peers import PeersLost, check_restarts, naming_lost_peers
 from mondrian.training import Run
-from mondrian.training.settings import wait_for_files
+from mondrian.training.preparation import wait_for_files
 from mondrian.training.train import train_config
 from tests.training.test_kill import LONG, rows
 from tests.training.test_processes import free_port

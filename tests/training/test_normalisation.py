@@ -8,7 +8,7 @@ import torch
 
 from mondrian.data import ArrayFile, Axis, Splits, Window
 from mondrian.surrogate import Scale
-from mondrian.training.data import OperatorData
+from mondrian.training.grids import OperatorData
 from mondrian.training.normalisation import Moments, fit_scales
 
 

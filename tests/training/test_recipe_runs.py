@@ -56,7 +56,7 @@ def test_any_model_fits_itself_to_any_data(model: str, navier_stokes: Path, tmp_
     [
         ("fno", "model.modes=[16,16]; the grid of the data has 1 axes: needed for example model.modes=[16]"),
         ("swin", "model.window=[4,4] model.shift=[2,2]; .* needed for example model.window=[4] model.shift=[2]"),
-        ("gt", "galerkin_transformer has another dim; .* needed for example +model.dim=1"),
+        ("gt", "model.spec=GalerkinSpec has another dim; .* needed for example +model.dim=1"),
     ],
 )
 def test_a_model_of_a_plane_says_what_it_needs_on_a_line(model: str, advice: str, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_model_of_a_plane_says_what_it_needs_on_a_line(model: str, advice: str
 
 def test_what_is_wrong_with_a_model_is_said_in_its_own_words(navier_stokes: Path, tmp_path: Path) -> None:
     fields = ["data.input=[vorticity]", "data.target=[vorticity]", "model=nbr", "model.radius=9"]
-    with pytest.raises(ValueError, match=r"^model\._target_=mondrian\.nbr_no: radius=9 is too large"):
+    with pytest.raises(ValueError, match=r"^model\.spec=NbrNO: radius=9 is too large"):
         train_config(["data=files", f"data.path={navier_stokes}", *fields, *SHORT, f"run={tmp_path / 'run'}"])
 
 

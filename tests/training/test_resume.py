@@ -1,5 +1,6 @@
 """A run that goes on: with the data that it knows, and with what was said last."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from mondrian import Grid
+from mondrian.support.lock import Lock, LockedError
 from mondrian.training.checkpoints import saved
 from mondrian.training.guards import Diverged
 from mondrian.training.run import Run
-from mondrian.training.session import Session, configured
-from mondrian.training.settings import configure
+from mondrian.training.session import Session, resumed_config
+from mondrian.training.settings import read_training, resolved_config
 from mondrian.training.train import train_config
 from tests.training.test_train import TINY
 
@@ -134,17 +135,28 @@ def valid_loss(run: Run) -> float:
     return (surrogate.scaled_output(found) - surrogate.scaled_output(y)).square().mean().item()
 
 
-def test_a_run_whose_record_lacks_something_does_not_go_on_and_says_what(tmp_path: Path) -> None:
-    words = [*TINY, f"run={tmp_path}", "resume=true"]
-    config = configure(words)
-    whole = {"words": [], "data": Grid(extent=(1.0,)).to_json(), "config": OmegaConf.to_container(config, resolve=True)}
+def test_a_run_whose_record_lacks_something_does_not_resume_and_says_what(tmp_path: Path) -> None:
+    overrides = [*TINY, f"run={tmp_path}", "resume=true"]
+    config = resolved_config(overrides)
+    spec = read_training(config)
+    whole = {"words": [], "data": Grid(extent=(1.0,)).to_json(), "config": config}
     steps: dict[str, Callable[[], object]] = {
-        "words": lambda: configured(words),
-        "data": lambda: configured(words),
-        "config": lambda: Session.open(config, words, progress=False),
-        "id": lambda: Session.open(config, words, progress=False),
+        "words": lambda: resumed_config(overrides),
+        "data": lambda: resumed_config(overrides),
+        "config": lambda: Session.open(spec, overrides, progress=False),
+        "id": lambda: Session.open(spec, overrides, progress=False),
     }
     for part, step in steps.items():
         Run(tmp_path).write({name: value for name, value in whole.items() if name != part})
         with pytest.raises(ValueError, match=rf"run\.json has no {part}; needed the record of a training run"):
             step()
+
+
+def test_a_folder_in_which_another_process_trains_is_refused(allen_cahn: Path, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    with (
+        Lock.of_file(run.record),
+        pytest.raises(LockedError, match=rf"run\.json is in use by process {os.getpid()} on "),
+    ):
+        train_config([*TINY, f"data.path={allen_cahn}", f"run={run.folder}"])
+    assert not run.record.exists()

@@ -20,14 +20,14 @@ from mondrian.data import AllenCahn, Splits
 from mondrian.data.datasets import Sample, WindowDataset
 from mondrian.data.generate import generate, plan
 from mondrian.settings.recipes import recipe_names
+from mondrian.settings.training import configure
 from mondrian.support import files
 from mondrian.training import Diverged, Run, Stopped, train_model
 from mondrian.training.checkpoints import newest, saved
+from mondrian.training.grids import OperatorTraining
 from mondrian.training.history import HistoryFile
-from mondrian.training.module import OperatorTraining
 from mondrian.training.optimiser import AdamW
 from mondrian.training.recorder import Recorder
-from mondrian.training.settings import configure
 from mondrian.training.train import train_config
 
 TINY = (
@@ -304,7 +304,7 @@ def test_bad_input_is_named(words: list[str], tmp_path: Path) -> None:
         "experiment=allen_cahn/vit_sepmoo",
     )
     refused([], "nothing to train is named")
-    refused([], "nope holds no run to go on with", f"run={tmp_path / 'nope'}", "resume=true")
+    refused([], "nope holds no run to resume", f"run={tmp_path / 'nope'}", "resume=true")
     refused(words, r"noise=0\.1 is in units of the fields' deviations", "noise=0.1", "normalise=none")
     refused(words, "trainer.strategy=deepspeed shards the model", "trainer.strategy=deepspeed")
     refused(words, "trainer.precision=16-true: .* needed 16-mixed, bf16-mixed or", "trainer.precision=16-true")
@@ -314,8 +314,8 @@ def test_bad_input_is_named(words: list[str], tmp_path: Path) -> None:
 
 def test_an_existing_run_is_neither_overwritten_nor_continued_as_another(words: list[str]) -> None:
     train_config([*words, "max_steps=2"])
-    refused(words, "holds a run already; resume=true goes on with it")
-    refused(words, "seed was 0 when .* began; a run cannot go on with 1", "resume=true", "seed=1")
+    refused(words, "holds a run already; resume=true resumes it")
+    refused(words, "seed was 0 when .* began; it cannot resume with 1", "resume=true", "seed=1")
     refused(words, "trainer.accumulate_grad_batches was 1 when", "resume=true", "trainer.accumulate_grad_batches=2")
     refused(words, "trainer.precision was 32-true when", "resume=true", "trainer.precision=64-true")
     longer = train_config([*words, "resume=true", "max_steps=4"])
@@ -332,7 +332,7 @@ def test_a_run_goes_on_with_data_that_moved(words: list[str], tmp_path: Path) ->
     assert run.data().files.path == run.config["data"]["path"] == str(tmp_path / "moved")
     assert train_config([words[-1], "resume=true", "max_steps=5"]).history()["step"].max() == 5
     assert run.data().files.path == str(tmp_path / "moved")
-    refused(words, "data.seed was 0 when .* began; a run cannot go on with 1", *moved, "data.seed=1")
+    refused(words, "data.seed was 0 when .* began; it cannot resume with 1", *moved, "data.seed=1")
 
 
 def test_a_run_does_not_go_on_with_other_data(words: list[str], tmp_path: Path) -> None:
@@ -429,10 +429,10 @@ def test_a_model_of_ones_own_goes_on_only_as_itself(allen_cahn_splits: Splits, t
     run = train_model(model(8), allen_cahn_splits, *words, "max_steps=2")
     assert run.config["model"]["hidden_channels"] == 8
     assert run.config["data"]["input"] == ["u", "gamma"]
-    with pytest.raises(ValueError, match=r"model.hidden_channels was 8 when .* began; a run cannot go on with 16"):
+    with pytest.raises(ValueError, match=r"model.hidden_channels was 8 when .* began; it cannot resume with 16"):
         train_model(model(16), allen_cahn_splits, *words, "resume=true")
     other = replace(allen_cahn_splits, simulations=8)
-    with pytest.raises(ValueError, match=r"the data's simulations was None when .* cannot go on with 8"):
+    with pytest.raises(ValueError, match=r"the data's simulations was None when .* cannot resume with 8"):
         train_model(model(8), other, *words, "resume=true")
     longer = train_model(model(8), allen_cahn_splits, *words, "resume=true", "max_steps=4")
     assert longer.history()["step"].max() == 4

@@ -23,11 +23,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import torch
-from omegaconf import DictConfig, OmegaConf
 
 from mondrian.benchmark import Candidate, Speed, measure_speeds
 from mondrian.evaluation.tables import size
-from mondrian.settings.values import Readers, flag, is_whole, read_words, whole, word
+from mondrian.settings.values import Config, Readers, flag, is_whole, read_words, select, whole, word
 from mondrian.support.device import chosen_device
 from mondrian.support.files import json_text
 from mondrian.support.text import aligned, memory_text
@@ -115,10 +114,10 @@ def table(speeds: Sequence[Speed]) -> str:
     return aligned([head, *rows])
 
 
-def _points(config: DictConfig, key: str) -> tuple[int, ...]:
+def _points(config: Config, key: str) -> tuple[int, ...]:
     """Points of each axis: one resolution or several."""
-    value = config[key]
-    numbers = tuple(value) if OmegaConf.is_list(value) else (value,)
+    value = select(config, key)
+    numbers = tuple(value) if isinstance(value, list) else (value,)
     if not numbers or not all(map(is_whole, numbers)):
         raise ValueError(f"{key}={value} must be points of each axis, for example {key}=64 or {key}=[32,64]")
     return numbers

@@ -13,9 +13,8 @@ import json
 from typing import Any
 
 import torch
-from hydra.utils import instantiate
-from omegaconf import DictConfig
 
+from mondrian.settings.models import ModelSettings
 from mondrian.settings.recipes import recipe_names, recipes
 
 
@@ -28,7 +27,7 @@ def run(arguments: list[str]) -> None:
     names = [name for name in recipe_names() if all(word in name for word in words)]
     if not names:
         raise ValueError(f"no recipe contains {' and '.join(map(repr, words))}")
-    rows = [describe(name, config.model) for name, config in recipes(names).items()]
+    rows = [describe(name, config["model"]) for name, config in recipes(names).items()]
     if "--json" in arguments:
         print(json.dumps(rows, indent=2))
         return
@@ -40,17 +39,16 @@ def run(arguments: list[str]) -> None:
         print(f"{start}  {counts:<10}  {row['model']}")
 
 
-def describe(name: str, model: DictConfig) -> dict[str, Any]:
+def describe(name: str, model: dict[str, Any]) -> dict[str, Any]:
     """Name, parameter count and main settings of a recipe; its model is never filled with numbers."""
+    spec: Any = ModelSettings(model).spec()
     with torch.device("meta"):
-        built = instantiate(model, _convert_="all")
-    parameters = sum(parameter.numel() for parameter in built.parameters())
-    kind = model["_target_"].split(".")[-1]
-    row = {"name": name, "parameters": parameters, "hidden_channels": model.hidden_channels, "model": kind}
+        parameters = sum(parameter.numel() for parameter in spec.build().parameters())
+    row = {"name": name, "parameters": parameters, "hidden_channels": spec.hidden_channels, "model": model["spec"]}
     if "partition" in model:
-        row["subdomains"] = list(model.partition.get("subdomains") or [model.partition.parts])
-        row["model"] += ", " + model.partition["_target_"].split(".")[-1]
+        row["subdomains"] = list(model["partition"].get("subdomains") or [model["partition"]["parts"]])
+        row["model"] += ", " + model["partition"]["spec"]
     elif "subdomains" in model:  # one of ours, not a baseline
-        row["subdomains"] = list(built.spec.counts())
-        row["model"] += ", " + model.operator["_target_"].split(".")[-1]
+        row["subdomains"] = list(spec.counts())
+        row["model"] += ", " + model["operator"]["spec"]
     return row

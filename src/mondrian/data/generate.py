@@ -8,6 +8,7 @@ import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,30 @@ def plan(
     if len(set(seeds)) != len(seeds):  # about 1 in 10^11 for the paper's data set
         raise ValueError(f"seed={seed} gives two simulations the same seed; needed another seed")
     return manifest
+
+
+@dataclass(frozen=True)
+class SimulatedGrids:
+    """The simulations of a manifest: a `SimulatedData`."""
+
+    manifest: Manifest
+
+    @property
+    def count(self) -> int:
+        """Number of simulations, of all parts together."""
+        return sum(self.manifest.simulations.values())
+
+    def write(self, folder: Path, *, share: tuple[int, int] = (0, 1), progress: bool = False) -> None:
+        """Make the shards that are missing."""
+        generate(folder, self.manifest, share=share, progress=progress)
+
+    def files(self, folder: Path) -> list[Path]:
+        """All files of the complete data set."""
+        return [folder / path for path in self.manifest.files()]
+
+    def is_recorded(self, folder: Path) -> bool:
+        """Whether the folder's manifest has the checksums of all files."""
+        return (folder / FILE).exists() and not Manifest.load(folder).missing
 
 
 def generate(

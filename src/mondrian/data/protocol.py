@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import torch
@@ -91,6 +92,27 @@ class DataSpec(Spec, Generic[P]):
     def of_surrogate(cls, surrogate: Any, path: str) -> Self:
         """The data at `path` with the fields that a surrogate of `surrogate_kind` takes and predicts."""
         raise NotImplementedError
+
+
+class SimulatedData(Protocol):
+    """A data set that we simulate ourselves: what its folder is to hold, before and after it has been made."""
+
+    @property
+    def count(self) -> int:
+        """Number of simulations, of all parts together."""
+        ...
+
+    def write(self, folder: Path, *, share: tuple[int, int] = (0, 1), progress: bool = False) -> None:
+        """Simulate what is missing. Existing files are kept, so an interrupted call resumes."""
+        ...
+
+    def files(self, folder: Path) -> list[Path]:
+        """All files of the complete data set."""
+        ...
+
+    def is_recorded(self, folder: Path) -> bool:
+        """Whether the folder says of itself that it is complete."""
+        ...
 
 
 def digest(part: Part) -> str:

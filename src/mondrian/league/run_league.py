@@ -21,7 +21,8 @@ from mondrian.league.spec import LeagueSpec
 from mondrian.league.speeds import FILE as SPEEDS
 from mondrian.league.speeds import known_speeds, speeds
 from mondrian.support.process import give_back_memory
-from mondrian.training.settings import configure, splits_of
+from mondrian.training.preparation import prepared_data
+from mondrian.training.settings import training_spec
 
 
 def run_league(league: LeagueSpec, *, progress: bool = False) -> list[Path]:
@@ -68,7 +69,7 @@ def published_results(league: LeagueSpec) -> LeagueResults | None:
 def make_data(league: LeagueSpec, *, progress: bool = False) -> None:
     """Simulate the data that all entrants train and are tested on; on the finest grid both kinds of tests are one."""
     counts = [f"simulations.{split}={count}" for split, count in league.conditions.simulations.items()]
-    splits_of(configure([*league.overrides(league.entrants[0]), "+data.make=true", *counts]), progress=progress)
+    prepared_data(training_spec([*league.overrides(league.entrants[0]), "+data.make=true", *counts]), progress=progress)
     if league.native_data is not None:
         fine = Manifest.load(league.data)
         assert isinstance(fine.problem, Problem)

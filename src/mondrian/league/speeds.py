@@ -20,13 +20,14 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from tqdm import tqdm
 
+from mondrian.data.splits import Splits
 from mondrian.league.entrants import Entrant
 from mondrian.league.spec import LeagueSpec
 from mondrian.support.files import write_json
 from mondrian.support.lock import Lock
-from mondrian.training.data import OperatorData
-from mondrian.training.fitting import model_spec
-from mondrian.training.settings import configure, splits_of
+from mondrian.training.grids import OperatorData, fitted_model
+from mondrian.training.preparation import prepared_data
+from mondrian.training.settings import training_spec
 from mondrian.training.timed_steps import training_step
 
 ROUNDS = 5
@@ -79,8 +80,9 @@ def in_step(measured: Mapping[str, float], known: Mapping[str, float]) -> dict[s
 
 
 def _measure(league: LeagueSpec, entrants: Sequence[Entrant], *, progress: bool) -> dict[str, float]:
-    config = configure(league.overrides(entrants[0]))
-    data = OperatorData(splits_of(config, progress=progress), batch_size=1, max_steps=1)
+    splits = prepared_data(training_spec(league.overrides(entrants[0])), progress=progress)
+    assert isinstance(splits, Splits)
+    data = OperatorData(splits, batch_size=1, max_steps=1)
     steps = {entrant.name: _step(league, league.overrides(entrant), data) for entrant in entrants}
     seconds = step_seconds(
         steps, clock_of(league.conditions.threads), threads=league.conditions.threads, progress=progress
@@ -124,10 +126,10 @@ def _step(league: LeagueSpec, overrides: list[str], data: OperatorData) -> Calla
     """One training step of a model, on random numbers in place of the data."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        model = model_spec(configure(overrides), data).build().to(device)
+        model = fitted_model(training_spec(overrides).model, data).build().to(device)
     except ValueError as error:
         raise ValueError(f"{' '.join(overrides)}: {error}") from error
     grid = data.train.grid
-    x = torch.randn(league.conditions.batch_size, len(data.in_names), *grid.points, device=device)
-    y = torch.randn(league.conditions.batch_size, len(data.out_names), *grid.points, device=device)
+    x = torch.randn(league.conditions.batch_size, len(data.in_channels), *grid.points, device=device)
+    y = torch.randn(league.conditions.batch_size, len(data.out_channels), *grid.points, device=device)
     return training_step(model, x, y, grid)

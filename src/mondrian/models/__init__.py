@@ -2,10 +2,10 @@
 
 from mondrian.models import baselines
 from mondrian.models.coarsening import Coarsening, FewerPoints, LargerSubdomains
-from mondrian.models.factories import nbr_no, swin_no, unet_no, vit_no
+from mondrian.models.factories import NbrNO, SwinNO, UNetNO, ViTNO, nbr_no, swin_no, unet_no, vit_no
 from mondrian.models.fields import FieldSpec
 from mondrian.models.maps import AttentionMap, attention_map
-from mondrian.models.points import PointOperator, PointSpec, point_no
+from mondrian.models.points import PointNO, PointOperator, PointSpec, point_no
 from mondrian.models.transfer import CrossAttentionTransfer, OperatorTransfer, SmoothTransfer, Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
 from mondrian.models.unet import UNetOperator, UNetSpec
@@ -18,15 +18,20 @@ __all__ = [
     "FewerPoints",
     "FieldSpec",
     "LargerSubdomains",
+    "NbrNO",
     "OperatorTransfer",
+    "PointNO",
     "PointOperator",
     "PointSpec",
     "SmoothTransfer",
+    "SwinNO",
     "Transfer",
     "TransformerOperator",
     "TransformerSpec",
+    "UNetNO",
     "UNetOperator",
     "UNetSpec",
+    "ViTNO",
     "attention_map",
     "baselines",
     "nbr_no",

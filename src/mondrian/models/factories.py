@@ -1,8 +1,13 @@
-"""The models of the paper: settings of `TransformerOperator` and `UNetOperator`."""
+"""The models of the paper: settings of `TransformerOperator` and `UNetOperator`.
+
+Each is a function that builds the model, `vit_no(...)`, and a spec that a file may name, `spec: ViTNO`: a pattern of
+attention given by its heads, window or radius. What is built, and stored, is a `TransformerSpec` or a `UNetSpec`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import TypedDict, Unpack
 
 from mondrian.attention import (
@@ -21,6 +26,116 @@ from mondrian.models.transformer import TransformerOperator, TransformerSpec
 from mondrian.models.unet import UNetOperator, UNetSpec
 from mondrian.operators import OperatorSpec
 from mondrian.quadrature import Quadrature
+from mondrian.support.spec import Spec
+
+
+@dataclass(frozen=True)
+class Heads(Spec):
+    """What all patterns of attention have in common; subclasses say which pattern it is."""
+
+    n_heads: int = 4
+    spatial_heads: tuple[int, ...] = ()
+    attention_operator: OperatorSpec | None = None
+
+    def pattern(self) -> AttentionSpec:
+        """The pattern of attention that these settings describe."""
+        raise NotImplementedError
+
+    def __post_init__(self) -> None:
+        given, pattern = getattr(self, "attention", None), self.pattern()
+        if given not in (None, pattern):
+            raise ValueError(
+                f"attention={given} beside n_heads={self.n_heads}: needed spec=TransformerSpec or spec=UNetSpec for a "
+                "pattern of one's own"
+            )
+        object.__setattr__(self, "attention", pattern)
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class TransformerFamily(Heads, TransformerSpec):
+    """A `TransformerSpec` whose pattern of attention is given by its settings."""
+
+    attention: AttentionSpec = None  # type: ignore[assignment]  # that of `pattern`
+
+    def resolved(self) -> TransformerSpec:
+        return TransformerSpec(**{field.name: getattr(self, field.name) for field in fields(TransformerSpec)})
+
+    def build(self) -> TransformerOperator:
+        return self.resolved().build()
+
+
+@dataclass(frozen=True)
+class ViTNO(TransformerFamily):
+    """ViT-NO: every subdomain attends to every other."""
+
+    def pattern(self) -> GlobalAttention:
+        return GlobalAttention(n_heads=self.n_heads, spatial_heads=self.spatial_heads, operator=self.attention_operator)
+
+
+@dataclass(frozen=True)
+class SwinNO(TransformerFamily):
+    """Swin-NO: attention inside windows of subdomains, shifted in every other block (by half a window by default).
+
+    By default each position in a window has a learned vector, and scores have a relative bias.
+    """
+
+    positions: tuple[Position, ...] = None  # type: ignore[assignment]  # those of the window
+    window: tuple[int, ...] = (4, 4)
+    shift: tuple[int, ...] = ()
+
+    def pattern(self) -> WindowedAttention:
+        return WindowedAttention(
+            n_heads=self.n_heads,
+            spatial_heads=self.spatial_heads,
+            operator=self.attention_operator,
+            window=self.window,
+            shift=self.shift or tuple(n // 2 for n in self.window),
+        )
+
+    def __post_init__(self) -> None:
+        if self.positions is None:
+            object.__setattr__(self, "positions", (LearnedPosition(tile=tuple(self.window)), RelativeBias()))
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class NbrNO(TransformerFamily):
+    """Nbr-NO: every subdomain attends to those within a radius."""
+
+    radius: int = 2
+    zero_far: bool = False
+
+    def pattern(self) -> NeighborhoodAttention:
+        return NeighborhoodAttention(
+            n_heads=self.n_heads,
+            spatial_heads=self.spatial_heads,
+            operator=self.attention_operator,
+            radius=self.radius,
+            zero_far=self.zero_far,
+        )
+
+
+@dataclass(frozen=True)
+class UNetNO(Heads, UNetSpec):
+    """UNet-NO: levels of fewer and larger subdomains, neighbourhoods on all but the coarsest, which is global."""
+
+    attention: AttentionSpec = None  # type: ignore[assignment]  # that of `pattern`
+    radius: int = 1
+
+    def pattern(self) -> NeighborhoodAttention:
+        return NeighborhoodAttention(
+            n_heads=self.n_heads,
+            spatial_heads=self.spatial_heads,
+            operator=self.attention_operator,
+            radius=self.radius,
+        )
+
+    def resolved(self) -> UNetSpec:
+        return UNetSpec(**{field.name: getattr(self, field.name) for field in fields(UNetSpec)})
+
+    def build(self) -> UNetOperator:
+        return self.resolved().build()
 
 
 class TransformerSettings(TypedDict, total=False):
@@ -56,8 +171,14 @@ def vit_no(
     >>> sum(p.numel() for p in model.parameters())
     6954850
     """
-    attention = GlobalAttention(n_heads=n_heads, spatial_heads=tuple(spatial_heads), operator=attention_operator)
-    return TransformerOperator(TransformerSpec(in_channels, out_channels, attention=attention, **settings))
+    return ViTNO(
+        in_channels,
+        out_channels,
+        n_heads=n_heads,
+        spatial_heads=tuple(spatial_heads),
+        attention_operator=attention_operator,
+        **settings,
+    ).build()
 
 
 def swin_no(
@@ -75,15 +196,16 @@ def swin_no(
 
     By default each position in a window has a learned vector, and scores have a relative bias.
     """
-    attention = WindowedAttention(
+    return SwinNO(
+        in_channels,
+        out_channels,
+        window=tuple(window),
+        shift=tuple(shift),
         n_heads=n_heads,
         spatial_heads=tuple(spatial_heads),
-        operator=attention_operator,
-        window=tuple(window),
-        shift=tuple(shift) or tuple(n // 2 for n in window),
-    )
-    settings.setdefault("positions", (LearnedPosition(tile=attention.window), RelativeBias()))
-    return TransformerOperator(TransformerSpec(in_channels, out_channels, attention=attention, **settings))
+        attention_operator=attention_operator,
+        **settings,
+    ).build()
 
 
 def nbr_no(
@@ -98,14 +220,16 @@ def nbr_no(
     **settings: Unpack[TransformerSettings],
 ) -> TransformerOperator:
     """Nbr-NO: every subdomain attends to those within a radius."""
-    attention = NeighborhoodAttention(
-        n_heads=n_heads,
-        spatial_heads=tuple(spatial_heads),
-        operator=attention_operator,
+    return NbrNO(
+        in_channels,
+        out_channels,
         radius=radius,
         zero_far=zero_far,
-    )
-    return TransformerOperator(TransformerSpec(in_channels, out_channels, attention=attention, **settings))
+        n_heads=n_heads,
+        spatial_heads=tuple(spatial_heads),
+        attention_operator=attention_operator,
+        **settings,
+    ).build()
 
 
 class UNetSettings(TransformerSettings, total=False):
@@ -133,7 +257,12 @@ def unet_no(
     >>> unet_no(1, 1, hidden_channels=16, n_layers=1, subdomains=(8, 8), levels=3).spec.attentions[-1]
     GlobalAttention(n_heads=4, spatial_heads=(), operator=None)
     """
-    attention = NeighborhoodAttention(
-        n_heads=n_heads, spatial_heads=tuple(spatial_heads), operator=attention_operator, radius=radius
-    )
-    return UNetOperator(UNetSpec(in_channels, out_channels, attention=attention, **settings))
+    return UNetNO(
+        in_channels,
+        out_channels,
+        radius=radius,
+        n_heads=n_heads,
+        spatial_heads=tuple(spatial_heads),
+        attention_operator=attention_operator,
+        **settings,
+    ).build()

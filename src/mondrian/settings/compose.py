@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -30,6 +31,12 @@ def composed(name: str, words: Sequence[str]) -> DictConfig:
                 raise
             rest = [word for word in words if word.partition("=")[0] != found[1]]
             raise ValueError(f"no setting {found[1]!r}{nearest(found[1], _keys(compose(name, rest)))}") from error
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    """A configuration as plain dictionaries and lists, with all references to other settings replaced."""
+    content: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    return content
 
 
 def parsed(words: Sequence[str]) -> DictConfig:

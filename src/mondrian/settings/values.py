@@ -9,13 +9,30 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from mondrian.settings.compose import parsed
 from mondrian.support.spec import Spec
 
 Setting = TypeVar("Setting")
-Readers = Mapping[str, Callable[[DictConfig, str], Any]]
+S = TypeVar("S", bound=Spec)
+Config = Mapping[str, Any]  # as `conf` has it: nested, `optimizer.lr` is `config["optimizer"]["lr"]`
+Readers = Mapping[str, Callable[[Config, str], Any]]
+MISSING = "???"
+
+
+def select(config: Config, key: str) -> Any:
+    """The value of a setting, `optimizer.lr` and the like; None where it is missing or left open."""
+    if OmegaConf.is_config(config):
+        return _plain(OmegaConf.select(config, key))  # type: ignore[arg-type]
+    value: Any = config
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return None if value == MISSING else value
+
+
+def _plain(value: Any) -> Any:
+    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
 def read_words(words: Sequence[str], readers: Readers) -> dict[str, Any]:
@@ -28,9 +45,9 @@ def read_words(words: Sequence[str], readers: Readers) -> dict[str, Any]:
     return {key: readers[key](config, key) for key in map(str, config)}
 
 
-def whole(config: DictConfig, key: str, *, least: int = 1) -> int:
+def whole(config: Config, key: str, *, least: int = 1) -> int:
     """A whole number."""
-    value = OmegaConf.select(config, key)
+    value = select(config, key)
     if not is_whole(value, least=least):
         raise ValueError(f"{key}={value} must be a whole number from {least} on")
     return value
@@ -41,80 +58,80 @@ def is_whole(value: Any, *, least: int = 1) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def number(config: DictConfig, key: str) -> float:
+def number(config: Config, key: str) -> float:
     """A number."""
-    value = OmegaConf.select(config, key)
+    value = select(config, key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{key}={value} must be a number")
     return float(value)
 
 
-def flag(config: DictConfig, key: str) -> bool:
+def flag(config: Config, key: str) -> bool:
     """A yes or no."""
-    value = OmegaConf.select(config, key)
+    value = select(config, key)
     if not isinstance(value, bool):
         raise ValueError(f"{key}={value} must be true or false")
     return value
 
 
-def word(config: DictConfig, key: str) -> str:
+def word(config: Config, key: str) -> str:
     """A word that is not empty."""
-    value = OmegaConf.select(config, key)
+    value = select(config, key)
     if value is None or value == "":
         raise ValueError(f"{key} is empty; needed a word, for example {key}=...")
     return str(value)
 
 
-def words_of(config: DictConfig, key: str) -> tuple[str, ...]:
+def words_of(config: Config, key: str) -> tuple[str, ...]:
     """A list of words."""
-    value = OmegaConf.select(config, key)
-    if not OmegaConf.is_list(value) or not all(isinstance(word, str) for word in value):
+    value = select(config, key)
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise ValueError(f"{key}={value} must be a list of words, for example {key}=[u]")
     return tuple(value)
 
 
-def numbers(config: DictConfig, key: str) -> tuple[float, ...]:
+def numbers(config: Config, key: str) -> tuple[float, ...]:
     """A list of numbers."""
-    value = OmegaConf.select(config, key)
-    real = OmegaConf.is_list(value) and not any(isinstance(part, bool) for part in value)
+    value = select(config, key)
+    real = isinstance(value, list) and not any(isinstance(part, bool) for part in value)
     if not real or not all(isinstance(part, int | float) for part in value):
         raise ValueError(f"{key}={value} must be a list of numbers, for example {key}=[0.7,0.2,0.1]")
     return tuple(map(float, value))
 
 
-def resolution(config: DictConfig, key: str) -> tuple[int, ...]:
+def resolution(config: Config, key: str) -> tuple[int, ...]:
     """The points along all axes."""
-    value = OmegaConf.select(config, key)
-    if not OmegaConf.is_list(value) or not value or not all(is_whole(size) for size in value):
+    value = select(config, key)
+    if not isinstance(value, list) or not value or not all(is_whole(size) for size in value):
         raise ValueError(f"{key}={value} must list the points of each axis, for example {key}=[32,32]")
     return tuple(value)
 
 
-def resolutions(config: DictConfig, key: str) -> tuple[tuple[int, ...], ...]:
+def resolutions(config: Config, key: str) -> tuple[tuple[int, ...], ...]:
     """A list of resolutions, each the points along all axes."""
-    value = OmegaConf.select(config, key)
-    lists = OmegaConf.is_list(value) and value and all(OmegaConf.is_list(sizes) and sizes for sizes in value)
+    value = select(config, key)
+    lists = isinstance(value, list) and value and all(isinstance(sizes, list) and sizes for sizes in value)
     if not lists or not all(is_whole(size) for sizes in value for size in sizes):
         raise ValueError(f"{key}={value} must list resolutions, for example {key}=[[32,32],[64,64]]")
     return tuple(map(tuple, value))
 
 
-def counts(config: DictConfig, key: str) -> dict[str, int]:
+def counts(config: Config, key: str) -> dict[str, int]:
     """A number from 0 on for each split."""
     return each(config, key, partial(whole, least=0))
 
 
-def each(config: DictConfig, key: str, read: Callable[[DictConfig, str], Setting]) -> dict[str, Setting]:
+def each(config: Config, key: str, read: Callable[[Config, str], Setting]) -> dict[str, Setting]:
     """A setting for each split."""
-    value = OmegaConf.select(config, key)
-    if not OmegaConf.is_dict(value):
+    value = select(config, key)
+    if not isinstance(value, Mapping):
         raise ValueError(f"{key}={value} must give a value for each split, for example {key}.train=...")
     return {str(split): read(config, f"{key}.{split}") for split in value}
 
 
-def spec_of(config: DictConfig, key: str, kind: type[Spec]) -> Any:
+def spec_of(config: Config, key: str, kind: type[S]) -> S:
     """The spec that a part of the configuration describes."""
-    found = Spec.from_json(OmegaConf.to_container(config[key], resolve=True))
-    if not isinstance(found, kind):
-        raise ValueError(f"{key}={found} is no {kind.__name__}")
-    return found
+    spec = Spec.from_json(select(config, key))
+    if not isinstance(spec, kind):
+        raise ValueError(f"{key}={spec} is no {kind.__name__}")
+    return spec

@@ -26,7 +26,9 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
     "mondrian.league.strips": ("mondrian.league.field_panels",),
     "mondrian.meshes.files": ("mondrian.data.meshes.files", "mondrian.points.mesh"),
     "mondrian.meshes.poisson": ("mondrian.data.meshes.poisson",),
+    "mondrian.meshes.settings": ("mondrian.settings.data",),
     "mondrian.meshes.surrogate": ("mondrian.surrogate.meshes",),
+    "mondrian.meshes.training": ("mondrian.training.meshes",),
     "mondrian.models.answers": ("mondrian.models.on_grid",),
     "mondrian.models.settings": ("mondrian.models.factories",),
     "mondrian.models.shares": ("mondrian.models.maps",),
@@ -84,6 +86,7 @@ RENAMED: dict[str, dict[str, str]] = {  # names that changed: the module they we
         "League": "mondrian.league.spec.LeagueSpec",
         "read": "mondrian.league.settings.parse",
     },
+    "mondrian.meshes.settings": {"fit_mesh_scales": "mondrian.training.normalisation.fit_scales"},
     "mondrian.models": {
         "Shares": "mondrian.models.AttentionMap",
         "attention_shares": "mondrian.models.attention_map",

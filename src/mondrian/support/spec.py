@@ -69,7 +69,7 @@ class Spec:
             raise ValueError(f"{value!r} is not a spec; needed a mapping such as {{'spec': 'Mixture', 'terms': 8}}")
         arguments = {key: decode(item) for key, item in value.items() if key != "spec"}
         name = value.get("spec")
-        kind = _named(name)
+        kind = spec_class(name)
         hints = _hints(kind)  # type: ignore[arg-type]
         for key, item in arguments.items():
             if key not in hints:
@@ -101,7 +101,7 @@ def decode(value: Any) -> Any:
     return value
 
 
-def _named(name: Any) -> type[Spec]:
+def spec_class(name: Any) -> type[Spec]:
     """The class of this name."""
     for module in OURS:
         import_module(module)

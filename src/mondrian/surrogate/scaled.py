@@ -52,6 +52,10 @@ class ScaledSpec(ModelSpec):
                     f"{side}_names={names} and {len(scales)} {side}_scales; the model has {side}_channels={channels}"
                 )
 
+    def build(self) -> ScaledModel:
+        """The model with new weights."""
+        raise NotImplementedError
+
 
 class ScaledModel(OperatorModel):
     """A model and its scales: training works on the scaled side, everybody else on the physical one."""

@@ -12,9 +12,8 @@ from mondrian.sweep.plot import draw
 from mondrian.sweep.results import Results
 from mondrian.sweep.study import SharedStudy
 from mondrian.sweep.worker import run_workers, work
-from mondrian.training.settings import configure
-from mondrian.training.train import make_data
-from mondrian.training.trainer import validation_interval
+from mondrian.training.preparation import prepared_data
+from mondrian.training.settings import training_spec
 
 
 def sweep(words: Sequence[str]) -> Results:
@@ -47,9 +46,9 @@ def _opened(plan: SweepPlan) -> SharedStudy:
         raise ValueError(
             f"a worker of a sweep is one process, and {ranks} ranks were started; needed a job array or jobs={ranks}"
         )
-    config = configure(plan.first)
-    shared = SharedStudy.open(plan, rungs=validation_interval(config))
-    make_data(config, progress=True)  # before the first trial, which would fail for what is wrong with all
+    spec = training_spec(plan.first)
+    shared = SharedStudy.open(plan, rungs=spec.schedule.validate_every)
+    prepared_data(spec, progress=True)  # before the first trial, which would fail for what is wrong with all
     return shared
 
 

@@ -12,13 +12,13 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from mondrian.settings.compose import check_setting, override_of
+from mondrian.settings.training import CHOICES, configure, default_folder
 from mondrian.settings.values import Readers, read_words, whole, word
 from mondrian.support.settings_guard import SettingsGuard
 from mondrian.sweep.former import by_hydra, renewed
 from mondrian.sweep.space import Dimension, combinations, dimension, several
 from mondrian.training.record import joined
 from mondrian.training.run import Run
-from mondrian.training.settings import CHOICES, configure, default_folder
 
 FILE = "sweep.json"
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("none", "median", "halving")

@@ -1,9 +1,9 @@
-from .data import OperatorData
+from .grids import OperatorData, OperatorTraining
 from .guards import Diverged, Stopped
-from .module import OperatorTraining
 from .normalisation import fit_scales
 from .optimiser import AdamW
 from .run import Run
+from .settings import TrainingSpec
 from .train import train, train_model
 from .unroll import Unroll
 
@@ -14,6 +14,7 @@ __all__ = [
     "OperatorTraining",
     "Run",
     "Stopped",
+    "TrainingSpec",
     "Unroll",
     "fit_scales",
     "train",

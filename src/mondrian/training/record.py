@@ -1,44 +1,45 @@
-"""What `run.json` says of a run, and what a run that goes on may have changed."""
+"""What `run.json` says of a run, and what may change when it resumes."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-
 from mondrian import __version__
+from mondrian.settings.former import current_config
 from mondrian.support.process import cores
+from mondrian.support.settings_guard import changes
 from mondrian.support.spec import Spec
 from mondrian.surrogate import ScaledModel
 from mondrian.training.run import Run
+from mondrian.training.settings import TrainingSpec
 
-# What a run that goes on may have other than it began with.
-FREE = (
+# What may change when a run resumes; `refuse_other_data` checks the data at another place.
+FREE = frozenset({
     "resume", "run", "optimizer", "trainer", "max_steps", "checkpoint_every", "validate_every", "log_every", "workers",
-    "wandb", "parallel",
-)  # fmt: skip
-PLACES = ("data.path", "data.make", "data.reader.path")  # free too: `refuse_other_data` looks at what is there
+    "wandb", "parallel", "data.path", "data.make", "data.reader.path",
+})  # fmt: skip
+STEP = ("accumulate_grad_batches", "precision")  # of the trainer's settings those that change a step
 
 
 def facts_of(
-    config: DictConfig, words: Sequence[str], data: Spec, samples: str, surrogate: ScaledModel
+    spec: TrainingSpec, overrides: Sequence[str], data: Spec, samples: str, surrogate: ScaledModel
 ) -> dict[str, Any]:
     """The content of `run.json`."""
     return {
-        "name": str(config.run).removeprefix("runs/"),
-        "words": _kept(words),
+        "name": str(spec.folder).removeprefix("runs/"),
+        "words": _kept(overrides),
         "parameters": sum(parameter.numel() for parameter in surrogate.parameters()),
         "versions": versions(),
         "machine": {"processor": platform.machine(), "cores": cores()},
         "data": data.to_json(),
         "samples": samples,
         "surrogate": surrogate.spec.to_json(),
-        "config": OmegaConf.to_container(config, resolve=True),
+        "config": dict(spec.config),
     }
 
 
@@ -54,31 +55,17 @@ def _digest(folder: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
-def joined(former: Sequence[str], words: Sequence[str]) -> list[str]:
-    """The words of a run, with newer ones in the place of those that set the same."""
-    return list({word.partition("=")[0]: word for word in (*former, *words)}.values())
+def joined(former: Sequence[str], overrides: Sequence[str]) -> list[str]:
+    """The overrides of a run, with newer ones in the place of those of the same setting."""
+    return list({override.partition("=")[0]: override for override in (*former, *overrides)}.values())
 
 
-def refuse_changes(run: Run, config: DictConfig) -> None:
-    """A run that goes on is the same run."""
-    given: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-    for key, stored in run.config.items():
-        changed = _changed(stored, given.get(key), key) if key not in FREE else []
-        if changed:
-            name, former, now = changed[0]
-            raise ValueError(f"{name} was {former} when {run.folder} began; a run cannot go on with {now}")
-    for key in ("accumulate_grad_batches", "precision"):  # of the trainer's settings those that change a step
-        stored, wanted = (settings.get("trainer", {}).get(key) for settings in (run.config, given))
-        if wanted != stored:
-            raise ValueError(f"trainer.{key} was {stored} when {run.folder} began; a run cannot go on with {wanted}")
-
-
-def _changed(stored: Any, given: Any, name: str) -> list[tuple[str, Any, Any]]:
-    """The settings that differ, with both values; `PLACES` may."""
-    if isinstance(stored, dict) and isinstance(given, dict):
-        keys = {key: None for key in (*stored, *given) if f"{name}.{key}" not in PLACES}
-        return [change for key in keys for change in _changed(stored.get(key), given.get(key), f"{name}.{key}")]
-    return [] if stored == given else [(name, stored, given)]
+def refuse_changes(run: Run, config: Mapping[str, Any]) -> None:
+    """A run that resumes is the same run."""
+    stored: Mapping[str, Any] = current_config(run.config, warn=False)
+    steps = ({f"trainer.{key}": settings.get("trainer", {}).get(key) for key in STEP} for settings in (stored, config))
+    for change in (*changes(stored, config, free=FREE), *changes(*steps)):
+        raise ValueError(f"{change.key} was {change.old} when {run.folder} began; it cannot resume with {change.new}")
 
 
 def refuse_other_samples(run: Run, samples: str) -> None:
@@ -91,18 +78,18 @@ def refuse_other_samples(run: Run, samples: str) -> None:
         )
 
 
-def renewed(facts: dict[str, Any], config: DictConfig, words: Sequence[str], data: Spec) -> dict[str, Any]:
-    """What a run has written down, with what it was told when it went on, and the data where they are now."""
+def renewed(facts: dict[str, Any], spec: TrainingSpec, overrides: Sequence[str], data: Spec) -> dict[str, Any]:
+    """The record of a run that resumes: with its new overrides, and the data where they are now."""
     return facts | {
-        "words": joined(facts["words"], _kept(words)),
+        "words": joined(facts["words"], _kept(overrides)),
         "data": data.to_json(),
-        "config": OmegaConf.to_container(config, resolve=True),
+        "config": dict(spec.config),
     }
 
 
-def _kept(words: Sequence[str]) -> list[str]:
-    """Whether a run goes on is no matter of the run."""
-    return [word for word in words if not word.startswith("resume=")]
+def _kept(overrides: Sequence[str]) -> list[str]:
+    """All overrides but `resume`, which says nothing about the run."""
+    return [override for override in overrides if not override.startswith("resume=")]
 
 
 def refuse_other_data(run: Run, data: Spec) -> None:
@@ -113,5 +100,5 @@ def refuse_other_data(run: Run, data: Spec) -> None:
     for key, value in stored.items():
         if given[key] != value:
             raise ValueError(
-                f"the data's {key} was {value} when {run.folder} began; a run cannot go on with {given[key]}"
+                f"the data's {key} was {value} when {run.folder} began; it cannot resume with {given[key]}"
             )

@@ -1,144 +1,192 @@
-"""From words on the command line to the settings of a run: one configuration, checked before anything starts."""
+"""Everything that a training run is told, in types: a configuration is read here, once, before anything starts."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-
-from mondrian.data.generate import generate, plan
-from mondrian.data.manifest import FILE, Manifest
-from mondrian.data.sources import Files, WellFiles
-from mondrian.data.splits import Splits
-from mondrian.settings.compose import choices, composed, nearest, scaled, scales, taken
-from mondrian.settings.recipes import recipe_names
-from mondrian.settings.values import counts, each, number, numbers, resolution, resolutions, spec_of, whole, words_of
-from mondrian.support.process import is_first
-from mondrian.surrogate import Window
+from mondrian.data.protocol import DataSpec, SimulatedData
+from mondrian.losses import Loss
+from mondrian.settings.compose import plain
+from mondrian.settings.data import data_spec, simulated_data
+from mondrian.settings.former import current_config
+from mondrian.settings.models import ModelSettings
+from mondrian.settings.training import configure
+from mondrian.settings.values import Config, flag, number, select, spec_of, whole, words_of
 from mondrian.training.normalisation import check_log, check_method
+from mondrian.training.optimiser import AdamW
+from mondrian.training.symmetries import Parity, check_names, check_parity
+from mondrian.training.unroll import Unroll
 
-CHOICES = {"experiment": "custom", "scale": "paper"}
+
+@dataclass(frozen=True)
+class Scaling:
+    """How fields are scaled, `standard`, `scale` or `none`, and which enter by their logarithm."""
+
+    method: str
+    log: tuple[str, ...]
 
 
-def configure(words: Sequence[str]) -> DictConfig:
-    """The configuration that overrides such as `experiment=allen_cahn/vit_mo scale=cpu` describe.
+@dataclass(frozen=True)
+class Augmentation:
+    """Images of the training samples under symmetries, of those that the equation has."""
 
-    The scale of a run goes with its data set: `scale=cpu` is `conf/scale/allen_cahn_cpu.yaml` there.
+    names: tuple[str, ...]
+    symmetries: tuple[str, ...]
+    parity: Parity
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps between validations, between checkpoints, and between rows of the history."""
+
+    validate_every: int
+    checkpoint_every: int
+    log_every: int
+
+
+@dataclass(frozen=True)
+class TrainerSpec:
+    """Lightning's trainer: `arguments` are its own, with `timeout`, in seconds, for its strategy."""
+
+    strategy: str
+    precision: str
+    accumulate: int
+    compile: bool
+    timeout: float
+    arguments: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.compile and self.strategy == "fsdp":
+            raise ValueError(
+                "trainer.compile=true does not know the exchanges of trainer.strategy=fsdp; needed one of the two"
+            )
+        if self.precision == "16-true":
+            raise ValueError(
+                "trainer.precision=16-true: squares of gradients, which AdamW keeps, vanish in float16; "
+                "needed 16-mixed, bf16-mixed or bf16-true"
+            )
+
+
+@dataclass(frozen=True)
+class TrainingSpec:
+    """A training run: its folder, what is trained on which data, and how.
+
+    `simulated` makes the data where they are ours. `config` is the configuration that all of this was read from.
     """
-    if not words:
-        raise ValueError(
-            "nothing to train is named; needed experiment=... of `mondrian models`, or data=files data.path=..."
-        )
-    chosen, rest = taken(words, CHOICES)
-    given = dict(word.split("=", 1) for word in rest)
-    if given.get("data") == "meshes" and chosen["experiment"] == CHOICES["experiment"]:
-        chosen["experiment"] = "meshes"
-    experiment, scale = chosen["experiment"], chosen["scale"]
-    data = given.get("data", experiment.split("/")[0] if "/" in experiment else "files")
-    if not scales("scale", data):
-        raise ValueError(f"data={data} is not known; needed one of {', '.join(choices('data'))}")
-    file = scaled("scale", data, scale)
-    if "/" in experiment and experiment not in recipe_names():
-        raise ValueError(f"no recipe {experiment!r}{nearest(experiment, recipe_names())}")
-    config = composed("train", [f"experiment={experiment}", f"scale={file}", *rest])
-    if config.run is None:
-        OmegaConf.update(config, "run", default_folder(experiment, scale))
-    if config.data.path is None and config.data.reader is None and "problem" in config.data:
-        OmegaConf.update(config, "data.path", f"data/{file}")
-        OmegaConf.update(config, "data.make", True, force_add=True)
+
+    folder: Path
+    resume: bool
+    data: DataSpec[Any]
+    simulated: SimulatedData | None
+    model: ModelSettings
+    loss: Loss
+    optimiser: AdamW
+    seed: int
+    max_steps: int
+    batch_size: int
+    workers: int
+    schedule: Schedule
+    scaling: Scaling
+    augmentation: Augmentation
+    unroll: Unroll
+    trainer: TrainerSpec
+    subdomains: int
+    wandb: str | None
+    config: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.unroll.noise and self.scaling.method == "none":
+            raise ValueError(
+                f"noise={self.unroll.noise} is in units of the fields' deviations; normalise=none knows none"
+            )
+        if self.subdomains > 1 and self.trainer.compile:
+            raise ValueError(
+                f"trainer.compile=true cannot compile what parallel.subdomains={self.subdomains} exchanges; needed one"
+            )
+
+
+def training_spec(overrides: Sequence[str]) -> TrainingSpec:
+    """The training run that overrides such as `experiment=allen_cahn/vit_mo scale=cpu` describe."""
+    return read_training(resolved_config(overrides))
+
+
+def resolved_config(overrides: Sequence[str], *, warn: bool = True) -> dict[str, Any]:
+    """The plain configuration of a training run, as `run.json` keeps it; `warn` of former names."""
+    config: dict[str, Any] = current_config(plain(configure(overrides)), warn=warn)
     return config
 
 
-def default_folder(experiment: str, scale: str) -> str:
-    """Where a run goes that names no folder."""
-    return f"runs/{experiment}" + ("" if scale == "paper" else f"_{scale}")
+def read_training(config: Config, *, data: DataSpec[Any] | None = None) -> TrainingSpec:
+    """The training run that a configuration describes; `ValueError` that names the first setting that does not fit.
 
-
-def splits_of(config: DictConfig, *, progress: bool) -> Splits:
-    """The data set of a configuration, simulated first where it is ours and its folder was not given."""
-    data = config.data
-    described = data.get("reader") is not None
-    if described == (data.path is not None):
-        raise ValueError("needed one of data.path, a folder, and data.reader, a description of other people's files")
-    splits = Splits(
-        files=_described(data) if described else WellFiles(path=str(Path(data.path).resolve())),
-        window=window_of(config),
-        points=() if data.train_points is None else resolution(config, "data.train_points"),
-        simulations=None if data.simulations is None else whole(config, "data.simulations"),
-        fractions=numbers(config, "data.fractions"),
-        seed=whole(config, "data.seed", least=0),
+    With `data` of one's own those that the configuration names are neither opened nor simulated.
+    """
+    max_steps = whole(config, "max_steps")
+    simulated = simulated_data(config) if config["data"].get("make") and data is None else None
+    data = data or data_spec(config)
+    fields = (*words_of(config, "data.input"), *words_of(config, "data.target"))
+    return TrainingSpec(
+        folder=Path(str(config["run"])),
+        resume=flag(config, "resume"),
+        data=data,
+        simulated=simulated,
+        model=ModelSettings(config["model"]),
+        loss=spec_of(config, "loss", Loss),
+        optimiser=spec_of(config, "optimizer", AdamW),
+        seed=whole(config, "seed", least=0),
+        max_steps=max_steps,
+        batch_size=whole(config, "batch_size"),
+        workers=whole(config, "workers", least=0),
+        schedule=Schedule(
+            validate_every=min(whole(config, "validate_every"), max_steps),
+            checkpoint_every=whole(config, "checkpoint_every"),
+            log_every=whole(config, "log_every"),
+        ),
+        scaling=_scaling(config, fields),
+        augmentation=_augmentation(config, fields),
+        unroll=Unroll(
+            applications=whole(config, "unroll"),
+            pushforward=flag(config, "pushforward"),
+            grow_every=whole(config, "grow_every", least=0),
+            noise=number(config, "noise"),
+        ),
+        trainer=_trainer(config),
+        subdomains=whole(config, "parallel.subdomains"),
+        wandb=None if config["wandb"] is None else str(config["wandb"]),
+        config=config,
     )
-    if data.get("make"):
-        _simulate(config, progress=progress)
-    return splits
 
 
-def window_of(config: DictConfig) -> Window:
-    """Which fields go in and which come out, over how many steps."""
-    for key in ("input", "target"):
-        if OmegaConf.is_missing(config.data, key):
-            raise ValueError(f"data.{key} is missing; needed names of fields, for example data.{key}=[u]")
-    return Window(
-        input=words_of(config, "data.input"),
-        target=words_of(config, "data.target"),
-        steps_in=whole(config, "data.steps_in"),
-        steps_out=whole(config, "data.steps_out"),
+def _scaling(config: Config, fields: Sequence[str]) -> Scaling:
+    """How fields are scaled; a wrong name is refused before data are made."""
+    scaling = Scaling(str(config["normalise"]), words_of(config, "data.log"))
+    check_method(scaling.method)
+    if config["data"].get("make"):  # fields of others may have channels with names of their own
+        check_log(scaling.log, fields=fields)
+    return scaling
+
+
+def _augmentation(config: Config, fields: Sequence[str]) -> Augmentation:
+    """What the equation of the data allows; data on meshes say nothing about symmetries."""
+    names = words_of(config, "augment")
+    if "symmetries" not in config["data"]:
+        return Augmentation(names, (), 1)
+    symmetries, parity = words_of(config, "data.symmetries"), select(config, "data.parity")
+    check_names(names, allowed=symmetries)
+    check_parity(parity, fields=fields)
+    return Augmentation(names, symmetries, parity)
+
+
+def _trainer(config: Config) -> TrainerSpec:
+    arguments = {key: value for key, value in config["trainer"].items() if key != "compile"}
+    return TrainerSpec(
+        strategy=str(arguments["strategy"]),
+        precision=str(arguments["precision"]),
+        accumulate=whole(config, "trainer.accumulate_grad_batches"),
+        compile=flag(config, "trainer.compile"),
+        timeout=number(config, "trainer.timeout"),
+        arguments=arguments,
     )
-
-
-def check_scaling(config: DictConfig) -> None:
-    """Refuse what is wrong with the scales of the fields before data are made for them."""
-    check_method(str(config.normalise))
-    log = words_of(config, "data.log")
-    if config.data.get("make"):  # fields of others may have channels with names of their own
-        check_log(log, fields=(*words_of(config, "data.input"), *words_of(config, "data.target")))
-
-
-def _described(data: DictConfig) -> Files:
-    """Other people's files, found from everywhere; a reader of one's own may know other places than files."""
-    found: Files = spec_of(data, "reader", Files)
-    return replace(found, path=str(Path(found.path).resolve())) if Path(found.path).exists() else found
-
-
-def _simulate(config: DictConfig, *, progress: bool) -> None:
-    """Make, or complete, the data set that a configuration describes."""
-    from mondrian.data.problems import Problem  # the solvers, which a run on existing files does not need
-
-    wanted = plan(
-        spec_of(config.data, "problem", Problem),
-        seed=0,
-        simulations=counts(config, "simulations"),
-        points=each(config, "data.points", resolutions),
-        shard_size=whole(config, "shard_size"),
-    )
-    folder = Path(config.data.path)
-    if is_first(os.environ):
-        if not (folder / FILE).exists():
-            print(f"simulating {sum(wanted.simulations.values()):,} problems to {folder}; data.path=... takes others")
-        generate(folder, wanted, progress=progress)
-    files = [folder / path for path in wanted.files()]
-
-    def recorded() -> bool:
-        return (folder / FILE).exists() and not Manifest.load(folder).missing
-
-    wait_for_files(files, number(config, "trainer.timeout"), folder, done=recorded)
-
-
-def wait_for_files(
-    files: Sequence[Path], seconds: float, folder: Path, *, done: Callable[[], bool] = lambda: True
-) -> None:
-    """Wait until the first process has made all files, as long as a new one comes every so many seconds."""
-    count, since = -1, time.monotonic()
-    while (there := sum(path.exists() for path in files)) < len(files) or not done():
-        if there > count:
-            count, since = there, time.monotonic()
-        elif time.monotonic() - since > seconds:
-            raise TimeoutError(
-                f"{folder} has {there} of {len(files)} files and has had no new one for {seconds:g} s "
-                "(trainer.timeout): the first process, which makes them, does not answer"
-            )
-        time.sleep(1)

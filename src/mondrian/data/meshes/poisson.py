@@ -7,6 +7,7 @@ with a source of a few waves; a model sees the source and the distance to the bo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -72,10 +73,36 @@ class PerforatedPoisson(Spec):
         return np.array(discs)
 
 
+@dataclass(frozen=True)
+class SimulatedMeshes:
+    """So many problems for each part: a `SimulatedData`."""
+
+    problem: PerforatedPoisson
+    counts: Mapping[str, int]
+    seed: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of problems, of all parts together."""
+        return sum(self.counts.values())
+
+    def write(self, folder: Path, *, share: tuple[int, int] = (0, 1), progress: bool = False) -> None:
+        """Solve the problems that are missing."""
+        write_poisson(folder, self.problem, self.counts, seed=self.seed, share=share, progress=progress)
+
+    def files(self, folder: Path) -> list[Path]:
+        """All files of the complete data set."""
+        return mesh_files(folder, self.counts)
+
+    def is_recorded(self, folder: Path) -> bool:
+        """Files are whole once they are there."""
+        return True
+
+
 def write_poisson(
     folder: Path,
     problem: PerforatedPoisson,
-    counts: dict[str, int],
+    counts: Mapping[str, int],
     *,
     seed: int = 0,
     share: tuple[int, int] = (0, 1),
@@ -102,6 +129,6 @@ def write_poisson(
             write_mesh(path, chosen.solve(simulation_seed(seed, part, int(path.stem))))
 
 
-def mesh_files(folder: Path, counts: dict[str, int]) -> list[Path]:
+def mesh_files(folder: Path, counts: Mapping[str, int]) -> list[Path]:
     """The files of a whole data set."""
     return [folder / part / f"{number:05d}.vtu" for part, count in counts.items() for number in range(count)]

@@ -1,7 +1,8 @@
-"""`point_no`: the transformer operator on points, with its most common arguments."""
+"""`point_no`, or `spec: PointNO` in a file: the transformer operator on points, with its most common arguments."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import TypedDict, Unpack
 
 from mondrian.attention import AttentionSpec, CentreAttention, Position
@@ -10,6 +11,32 @@ from mondrian.operators import OperatorSpec
 from mondrian.points.partition import PartitionSpec
 from mondrian.quadrature import Quadrature
 from mondrian.resampling.learned import ResamplerSpec
+
+
+@dataclass(frozen=True)
+class PointNO(PointSpec):
+    """A `PointSpec` whose `CentreAttention` is given by its heads and radius, or whose `attention` is of one's own."""
+
+    attention: AttentionSpec = None  # type: ignore[assignment]  # that of heads and radius
+    n_heads: int | None = None
+    radius: float | None = None
+
+    def __post_init__(self) -> None:
+        own = CentreAttention(n_heads=4 if self.n_heads is None else self.n_heads, radius=self.radius)
+        if self.attention is None:
+            object.__setattr__(self, "attention", own)
+        elif (self.n_heads is not None or self.radius is not None) and self.attention != own:
+            raise ValueError(
+                f"n_heads={self.n_heads} and radius={self.radius} conflict with attention={self.attention}: needed "
+                "either these or an attention"
+            )
+        super().__post_init__()
+
+    def resolved(self) -> PointSpec:
+        return PointSpec(**{field.name: getattr(self, field.name) for field in fields(PointSpec)})
+
+    def build(self) -> PointOperator:
+        return self.resolved().build()
 
 
 class PointSettings(TypedDict, total=False):
@@ -44,11 +71,4 @@ def point_no(
     >>> model.spec.attention
     CentreAttention(n_heads=4, spatial_heads=(), operator=None, radius=2.0)
     """
-    if "attention" not in settings:
-        settings["attention"] = CentreAttention(n_heads=4 if n_heads is None else n_heads, radius=radius)
-    elif n_heads is not None or radius is not None:
-        raise ValueError(
-            f"n_heads={n_heads} and radius={radius} conflict with attention={settings['attention']}: needed either "
-            "these or an attention"
-        )
-    return PointOperator(PointSpec(in_channels, out_channels, partition, **settings))
+    return PointNO(in_channels, out_channels, partition, n_heads=n_heads, radius=radius, **settings).build()

@@ -6,32 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback
-from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
+from mondrian.artefact import ModelSpec
 from mondrian.data.meshes.files import Meshes, MeshSample, MeshSplits
 from mondrian.losses import Loss, MeanSquare
-from mondrian.meshes.settings import fitted_spec, open_meshes
 from mondrian.models.points import PointSpec
 from mondrian.points.partition import PartitionSpec
 from mondrian.points.placement import Placement
-from mondrian.settings.values import spec_of, whole
-from mondrian.surrogate import MeshSurrogate, MeshSurrogateSpec
+from mondrian.settings.compose import quoted
+from mondrian.settings.models import ModelSettings
+from mondrian.surrogate import MeshSurrogate
 from mondrian.training.data import ResumableData
 from mondrian.training.module import SurrogateTraining
 from mondrian.training.optimiser import AdamW
-from mondrian.training.order import Batches, Order, ResumableLoader
-from mondrian.training.run import Run
-from mondrian.training.session import Session
-from mondrian.training.settings import check_scaling
-
-# Settings that say something about grids, time or slabs of fields, and the only value that meshes know.
-FIXED: dict[str, Any] = {
-    "augment": [], "unroll": 1, "pushforward": False, "grow_every": 0, "noise": 0.0,
-    "parallel.subdomains": 1, "trainer.compile": False,
-}  # fmt: skip
+from mondrian.training.order import Order
+from mondrian.training.settings import TrainingSpec
+from mondrian.training.task import Task
 
 
 class MeshBatch:
@@ -76,6 +68,8 @@ class OrderedMeshes(Dataset[MeshSample]):
 class MeshData(ResumableData):
     """Meshes in their cells."""
 
+    collate = collate_valid = staticmethod(MeshBatch.of)
+
     def __init__(
         self,
         splits: MeshSplits,
@@ -96,20 +90,9 @@ class MeshData(ResumableData):
                     f"{getattr(self.train, side)}"
                 )
 
-    @property
-    def count(self) -> int:
-        return len(self.train)
-
-    def tensors(self, place: int) -> tuple[Tensor, Tensor]:
-        sample = self.train[place]
-        return sample.x, sample.y
-
-    def train_dataloader(self) -> ResumableLoader:
-        meshes = OrderedMeshes(self.train, Order(len(self.train), seed=self.seed))
-        return self.training_loader(meshes, MeshBatch.of)
-
-    def val_dataloader(self) -> DataLoader[MeshSample]:
-        return self.validation_loader(self.valid, len(self.valid), MeshBatch.of)
+    def ordered(self, order: Order) -> OrderedMeshes:
+        """The training meshes by their places in an order."""
+        return OrderedMeshes(self.train, order)
 
 
 class MeshTraining(SurrogateTraining):
@@ -143,44 +126,70 @@ class MeshTraining(SurrogateTraining):
         return self.loss.at_points(answers, y, batch.weights), answers
 
 
-def train_meshes(
-    config: DictConfig,
-    words: Sequence[str],
-    *,
-    model: PointSpec | None = None,
-    splits: MeshSplits | None = None,
-    progress: bool,
-    callbacks: Sequence[Callback] = (),
-) -> Run:
-    """Train what a configuration with `data.meshes` describes, or a model and meshes of one's own."""
-    for key, only in FIXED.items():
-        value = OmegaConf.select(config, key)
-        if value != only:
-            raise ValueError(f"{key}={value} is for fields on grids; on meshes needed {key}={only}")
-    loss, optimiser = spec_of(config, "loss", Loss), spec_of(config, "optimizer", AdamW)
-    if not loss.on_points:
-        raise ValueError(f"loss={loss} needs fields on a grid; on meshes needed loss=mse or loss=relative_l2")
-    check_scaling(config)
-    seed, batch_size = whole(config, "seed", least=0), whole(config, "batch_size")
-    session = Session.open(config, words, progress=progress, callbacks=callbacks)
-    Batches(batch_size, 1, accumulate=session.trainer.accumulate_grad_batches, ranks=session.trainer.world_size)
-    splits = splits or open_meshes(config, progress=progress)
-    session.check_data(splits)
-    spec = (
-        session.stored_spec(MeshSurrogateSpec)
-        if session.goes_on
-        else fitted_spec(config, splits, model, progress=progress)
-    )
-    inner = spec.model
-    assert isinstance(inner, PointSpec)
-    data = MeshData(
-        splits,
-        inner.partition,
-        batch_size=batch_size,
-        max_steps=whole(config, "max_steps"),
-        workers=whole(config, "workers", least=0),
-        seed=seed,
-    )
-    torch.manual_seed(seed)
-    surrogate = spec.build()
-    return session.fit(MeshTraining(surrogate, loss=loss, optimiser=optimiser), data, surrogate, splits)
+class MeshTask(Task):
+    """Training on functions on meshes: any loss that needs no grid."""
+
+    train: Meshes
+
+    def __init__(self, spec: TrainingSpec, data: MeshSplits) -> None:
+        self.spec, self.splits = spec, data
+        self.train = data.meshes("train", memory=0)
+
+    @staticmethod
+    def check(spec: TrainingSpec) -> None:
+        """Refuse what says something about grids, time or slabs of fields."""
+        given: dict[str, tuple[Any, Any]] = {
+            "augment": (list(spec.augmentation.names), []),
+            "unroll": (spec.unroll.applications, 1),
+            "pushforward": (spec.unroll.pushforward, False),
+            "grow_every": (spec.unroll.grow_every, 0),
+            "noise": (spec.unroll.noise, 0.0),
+            "parallel.subdomains": (spec.subdomains, 1),
+            "trainer.compile": (spec.trainer.compile, False),
+        }
+        for key, (value, only) in given.items():
+            if value != only:
+                raise ValueError(f"{key}={value} is for fields on grids; on meshes needed {key}={only}")
+        if not spec.loss.on_points:
+            raise ValueError(f"loss={spec.loss} needs fields on a grid; on meshes needed loss=mse or loss=relative_l2")
+
+    @classmethod
+    def open(cls, spec: TrainingSpec, data: MeshSplits, *, dtype: torch.dtype) -> MeshTask:
+        return cls(spec, data)
+
+    def fitted(self, model: ModelSettings) -> PointSpec:
+        if model.kind is not None and not issubclass(model.kind, PointSpec):
+            raise ValueError(
+                f"model.spec={model.kind.__name__} is for grids; on meshes needed a PointSpec, such as model=points"
+            )
+        channels = model.with_channels(in_channels=self.in_channels, out_channels=self.out_channels)
+        spec = channels.spec()
+        assert isinstance(spec, PointSpec)
+        if spec.dim != self.train.dim:
+            raise ValueError(
+                f"model.reference={list(spec.reference)} has {spec.dim} axes; the meshes have {self.train.dim}"
+            )
+        return spec
+
+    def batches(self, model: ModelSpec) -> MeshData:
+        assert isinstance(model, PointSpec)
+        spec = self.spec
+        return MeshData(
+            self.splits,
+            model.partition,
+            batch_size=spec.batch_size,
+            max_steps=spec.max_steps,
+            workers=spec.workers,
+            seed=spec.seed,
+        )
+
+    def module(self, surrogate: MeshSurrogate) -> MeshTraining:
+        return MeshTraining(surrogate, loss=self.spec.loss, optimiser=self.spec.optimiser)
+
+    @staticmethod
+    def overrides(data: MeshSplits) -> list[str]:
+        return ["data=meshes", f"data.path={quoted(data.path)}"]
+
+    @staticmethod
+    def described(data: MeshSplits) -> dict[str, Any]:
+        return {"input": list(data.input), "target": list(data.target)}

@@ -1,0 +1,95 @@
+"""Data sets as a configuration describes them: where they are, and how they are simulated if they are ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mondrian.data.generate import SimulatedGrids, plan
+from mondrian.data.meshes.files import MeshFiles, MeshSplits
+from mondrian.data.meshes.poisson import PerforatedPoisson, SimulatedMeshes
+from mondrian.data.problems import Problem
+from mondrian.data.protocol import DataSpec, SimulatedData
+from mondrian.data.sources import Files, WellFiles
+from mondrian.data.splits import Splits
+from mondrian.grid import Grid
+from mondrian.settings.values import (
+    Config,
+    counts,
+    each,
+    numbers,
+    resolution,
+    resolutions,
+    select,
+    spec_of,
+    whole,
+    words_of,
+)
+from mondrian.surrogate import Window
+
+
+def data_spec(config: Config) -> DataSpec[Any]:
+    """The data set of a configuration; nothing is opened."""
+    for key in ("data.input", "data.target"):
+        if select(config, key) is None:
+            raise ValueError(f"{key} is missing; needed names of fields, for example {key}=[u]")
+    return _meshes(config) if select(config, "data.meshes") else _grids(config)
+
+
+def simulated_data(config: Config, *, seed: int = 0) -> SimulatedData:
+    """What a folder of the problem of a configuration is to hold."""
+    simulations = counts(config, "simulations")
+    if select(config, "data.meshes"):
+        return SimulatedMeshes(spec_of(config, "data.problem", PerforatedPoisson), simulations, seed=seed)
+    problem = spec_of(config, "data.problem", Problem)  # type: ignore[type-abstract]
+    points, shard_size = each(config, "data.points", resolutions), whole(config, "shard_size")
+    return SimulatedGrids(plan(problem, seed=seed, simulations=simulations, points=points, shard_size=shard_size))
+
+
+def _grids(config: Config) -> Splits:
+    path, reader = select(config, "data.path"), select(config, "data.reader")
+    if (reader is not None) == (path is not None):
+        raise ValueError("needed one of data.path, a folder, and data.reader, a description of other people's files")
+    points = select(config, "data.train_points")
+    return Splits(
+        files=_other_files(config) if path is None else WellFiles(path=str(Path(path).resolve())),
+        window=Window(
+            input=words_of(config, "data.input"),
+            target=words_of(config, "data.target"),
+            steps_in=whole(config, "data.steps_in"),
+            steps_out=whole(config, "data.steps_out"),
+        ),
+        points=() if points is None else resolution(config, "data.train_points"),
+        simulations=_simulations(config),
+        fractions=numbers(config, "data.fractions"),
+        seed=whole(config, "data.seed", least=0),
+    )
+
+
+def _other_files(config: Config) -> Files:
+    """Other people's files, found from everywhere; a reader of one's own may know other places than files."""
+    files = spec_of(config, "data.reader", Files)
+    return replace(files, path=str(Path(files.path).resolve())) if Path(files.path).exists() else files
+
+
+def _meshes(config: Config) -> MeshSplits:
+    data: Mapping[str, Any] = config["data"]
+    if data["path"] is None:
+        raise ValueError("data.path is missing; needed a folder of meshes")
+    box = None if data["box"] is None else spec_of(config, "data.box", Grid)
+    made = whole(config, "simulations.train") if data.get("make") else None
+    return MeshSplits(
+        files=MeshFiles(path=str(Path(data["path"]).resolve())),
+        input=words_of(config, "data.input"),
+        target=words_of(config, "data.target"),
+        box=box,
+        simulations=_simulations(config) or made,
+        fractions=numbers(config, "data.fractions") if "fractions" in data else (0.7, 0.15, 0.15),
+        seed=whole(config, "data.seed", least=0) if "seed" in data else 0,
+    )
+
+
+def _simulations(config: Config) -> int | None:
+    return None if select(config, "data.simulations") is None else whole(config, "data.simulations")
