@@ -4,6 +4,7 @@ from . import (
     data,
     decomposition,
     grid,
+    layers,
     losses,
     models,
     operators,
@@ -25,6 +26,7 @@ from .attention import (
 )
 from .decomposition import Decomposition
 from .grid import Grid
+from .layers import Attention, FeedForward, LayerContext, LayerSpec
 from .losses import Loss
 from .models import (
     CrossAttentionTransfer,
@@ -66,12 +68,14 @@ from .surrogate import MeshSurrogate, Surrogate
 __version__: str
 
 __all__ = [
+    "Attention",
     "Boxes",
     "CrossAttention",
     "CrossAttentionTransfer",
     "CrossIntegral",
     "Decomposition",
     "EndCorrected",
+    "FeedForward",
     "FewerPoints",
     "FieldSpec",
     "Gaze",
@@ -80,6 +84,8 @@ __all__ = [
     "Integral",
     "Interpolating",
     "LargerSubdomains",
+    "LayerContext",
+    "LayerSpec",
     "LearnedPosition",
     "Loss",
     "LowRank",
@@ -115,6 +121,7 @@ __all__ = [
     "decomposition",
     "from_pretrained",
     "grid",
+    "layers",
     "losses",
     "models",
     "nbr_no",

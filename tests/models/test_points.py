@@ -106,14 +106,13 @@ def test_on_a_grid_the_blocks_see_what_they_see_on_a_grid():
     found = model(u.flatten(2), PointSet.of_grid(grid)).unflatten(2, (6, 6))
 
     decomposition = Decomposition(grid, (3, 2))
-    cell, moved = Cell.build((2, 3), Midpoint()), decomposition.staggered()
+    cell = Cell.build((2, 3), Midpoint())
     regular = mondrian.vit_no(
         8, 8, hidden_channels=8, n_layers=2, n_heads=2, subdomains=(3, 2), operator=model.spec.operator,
         positions=(RelativeBias(),), stagger=True,
     )  # fmt: skip
     regular.blocks.load_state_dict(model.blocks.state_dict())
-    v = regular.blocks[0](decomposition.cut(u), cell, decomposition.lattice)
-    expected = decomposition.join(moved.back(regular.blocks[1](moved.move(v), cell, moved.lattice)))
+    expected = decomposition.join(regular.blocks(decomposition.cut(u), cell, decomposition))
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 

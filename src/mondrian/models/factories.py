@@ -20,6 +20,7 @@ from mondrian.attention import (
     WindowedAttention,
 )
 from mondrian.grid import Grid
+from mondrian.layers import LayerSpec
 from mondrian.models.coarsening import Coarsening
 from mondrian.models.transfer import Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
@@ -153,6 +154,9 @@ class TransformerSettings(TypedDict, total=False):
     cell_points: tuple[int, ...]
     norm: str
     branch_scale: float | None
+    opening: tuple[LayerSpec, ...]
+    layers: tuple[LayerSpec, ...]
+    residual: bool
 
 
 def vit_no(

@@ -16,7 +16,7 @@ from mondrian.attention import FunctionAttention
 from mondrian.decomposition import Lattice
 from mondrian.grid import Grid
 from mondrian.lattice import Rows
-from mondrian.models.block import Block, BlockStack
+from mondrian.layers import Attention, Block, BlockStack
 from mondrian.quadrature import Cell
 
 
@@ -82,11 +82,12 @@ def attention_map(
     maps: list[AttentionMap] = []
     hooks: list[RemovableHandle] = []
     for name, stack in stacks.items():
-        for place, block in enumerate(stack):
+        for index, block in enumerate(stack):
             assert isinstance(block, Block)
-            moved = stack.stagger and (stack.first + place) % 2 == 1
-            record = partial(_record, maps, f"{name}.{place}", moved, at)
-            hooks.append(block.attention.register_forward_pre_hook(record))
+            for number, label in enumerate(label for label, layer in block.layers if isinstance(layer, Attention)):
+                entry = f"{name}.{index}.{label}" if number else f"{name}.{index}"
+                record = partial(_record, maps, entry, block.stagger, at)
+                hooks.append(block.get_submodule(label).register_forward_pre_hook(record))
     try:
         with torch.no_grad():
             model(x, grid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
@@ -14,10 +15,10 @@ from mondrian.attention.position import OffsetPosition
 from mondrian.decomposition import Decomposition, Lattice, counts_by_size
 from mondrian.grid import Grid
 from mondrian.lattice import Subdomains
-from mondrian.models.block import Block, BlockStack
+from mondrian.layers import Attention, Block, BlockStack, FeedForward, LayerContext, LayerSpec
+from mondrian.layers.norm import NORMS
 from mondrian.models.detail import Detail
 from mondrian.models.fields import FieldSpec, check_input, check_match
-from mondrian.models.norm import NORMS
 from mondrian.operators import OperatorSpec, SeparableMixture
 from mondrian.quadrature import Cell, Midpoint, Quadrature
 from mondrian.resampling import resample
@@ -31,9 +32,17 @@ class TransformerSpec(FieldSpec):
     The domain is cut into a number of `subdomains` along each axis, or into subdomains of a physical `subdomain_size`,
     of which a larger domain has more. The blocks work on `cell_points` reference points in each subdomain, whatever the
     resolution of the input; by default on as many as the input needs (`reference_points`).
-    With `stagger` every other block works on the decomposition moved by half a subdomain. `norm` is one of `NORMS`:
-    statistics of each cell, of each point, or no normalisation. `branch_scale` is the initial value of the learned
-    factors of all branches; without it there are none.
+
+    The model is a sequence of layers: those of `opening` once, then `n_layers` blocks of `layers`. `operator`,
+    `attention`, `positions` and `norm` are the defaults of layers that have none of their own. With `stagger` every
+    other block works on the decomposition moved by half a subdomain. `norm` is one of `NORMS`: statistics of each cell,
+    of the domain, of each point, or no normalisation. `branch_scale` is the initial value of the learned factors of all
+    branches; without it there are none. With `residual` the model predicts a change, which is added to the last
+    `out_channels` channels of the input.
+
+    >>> spec = TransformerSpec(1, 1, n_layers=2, subdomains=(4, 4))
+    >>> [[layer.label for layer in block] for block in spec.blocks]
+    [['attention', 'feed_forward'], ['attention', 'feed_forward']]
     """
 
     subdomains: tuple[int, ...] = ()
@@ -46,6 +55,9 @@ class TransformerSpec(FieldSpec):
     cell_points: tuple[int, ...] = ()
     norm: str = "cell"
     branch_scale: float | None = None
+    opening: tuple[LayerSpec, ...] = ()
+    layers: tuple[LayerSpec, ...] = (Attention(), FeedForward())
+    residual: bool = False
 
     def __post_init__(self) -> None:
         Spec.__post_init__(self)  # types first: the number of axes follows from these two
@@ -57,7 +69,8 @@ class TransformerSpec(FieldSpec):
         if any(count < 1 for count in self.subdomains):
             raise ValueError(f"subdomains={self.subdomains} must be at least 1 along each axis")
         if self.subdomains or self.grid is not None:
-            self.attention.check(Lattice(self.counts(), self.default_grid.periodic))
+            for pattern in (self.attention, *self._own_patterns):
+                pattern.check(Lattice(self.counts(), self.default_grid.periodic))
         for position in self.positions:
             if not isinstance(position, LearnedPosition | OffsetPosition | Rotary):
                 raise ValueError(
@@ -66,11 +79,10 @@ class TransformerSpec(FieldSpec):
                 )
             if isinstance(position, LearnedPosition):
                 position.check(self.dim)
-        if self.norm not in NORMS:
-            raise ValueError(f"norm={self.norm!r} is unknown; needed one of {list(NORMS)}")
+        self._check_layers()
         if self.branch_scale is not None and not math.isfinite(self.branch_scale):
             raise ValueError(f"branch_scale={self.branch_scale} must be finite")
-        for attention in self.attentions:
+        for attention in (*self.attentions, *self._own_patterns):
             if attention.spatial_heads and len(attention.spatial_heads) != self.dim:
                 raise ValueError(f"spatial_heads={attention.spatial_heads} must have {self.dim} entries")
         if self.cell_points and (len(self.cell_points) != self.dim or min(self.cell_points) < 1):
@@ -80,6 +92,38 @@ class TransformerSpec(FieldSpec):
                 f"cell_points={self.cell_points} must be multiples of {self.parts}, so that spatial heads and coarser "
                 "levels can split them"
             )
+
+    def _check_layers(self) -> None:
+        if not self.layers:
+            raise ValueError("layers=() is empty; needed at least one layer")
+        for norm in (self.norm, *(layer.norm for layer in (*self.opening, *self.layers) if layer.norm is not None)):
+            if norm not in NORMS:
+                raise ValueError(f"norm={norm!r} is unknown; needed one of {list(NORMS)}")
+        for layer in (*self.opening, *self.layers):
+            if layer.whole_domain and (layer.norm or self.norm) == "cell":
+                raise ValueError(f"layers: {layer} works on the whole domain; needed norm='domain', 'point' or 'none'")
+        if self.residual and self.out_channels > self.in_channels:
+            raise ValueError(
+                f"residual=True adds out_channels={self.out_channels} channels to the last of in_channels="
+                f"{self.in_channels}; needed at most as many"
+            )
+
+    @property
+    def blocks(self) -> tuple[tuple[LayerSpec, ...], ...]:
+        """The layers of each block, without those of the opening."""
+        return (self.layers,) * self.n_layers
+
+    @property
+    def _own_patterns(self) -> tuple[AttentionSpec, ...]:
+        """The patterns of layers that do not use that of the model."""
+        layers = (*self.opening, *self.layers)
+        return tuple(layer.pattern for layer in layers if isinstance(layer, Attention) and layer.pattern is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        """As every spec; the paper's sequence of layers is not written, so that files of it stay as they were."""
+        values = super().to_json()
+        usual = {"opening": (), "layers": (Attention(), FeedForward()), "residual": False}
+        return {key: value for key, value in values.items() if key not in usual or getattr(self, key) != usual[key]}
 
     @property
     def attentions(self) -> tuple[AttentionSpec, ...]:
@@ -94,17 +138,22 @@ class TransformerSpec(FieldSpec):
     def build(self) -> TransformerOperator:
         return TransformerOperator(self)
 
-    def block(self, width: int, attention: AttentionSpec) -> Block:
-        """A block with `width` channels and this attention."""
-        return Block(
-            width,
-            attention,
+    def context(self, index: int, width: int | None = None, attention: AttentionSpec | None = None) -> LayerContext:
+        """What the layers of block number `index` are built from; width and pattern may be those of a coarser level."""
+        return LayerContext(
+            width or self.hidden_channels,
+            self.dim,
             self.operator,
-            dim=self.dim,
-            positions=self.positions,
+            (attention or self.attention).in_block(index),
+            self.positions,
             norm=self.norm,
             branch_scale=self.branch_scale,
         )
+
+    def block(self, index: int, width: int | None = None, attention: AttentionSpec | None = None) -> Block:
+        """Block number `index`."""
+        stagger = self.stagger and index % 2 == 1
+        return Block(self.layers, self.context(index, width, attention), stagger=stagger)
 
     def decompose(self, grid: Grid) -> Decomposition:
         """The decomposition of a box that the model uses; its points are the reference points of the cells."""
@@ -127,7 +176,12 @@ class TransformerSpec(FieldSpec):
     @property
     def parts(self) -> tuple[int, ...]:
         """Which numbers must divide the points of a cell along each axis: the spatial heads."""
-        return self.attention.spatial_heads or (1,) * self.dim
+        return self._spatial_heads(self.attention)
+
+    def _spatial_heads(self, attention: AttentionSpec) -> tuple[int, ...]:
+        """What the spatial heads of all layers divide, where `attention` is the pattern of the model."""
+        heads = [pattern.spatial_heads or (1,) * self.dim for pattern in (attention, *self._own_patterns)]
+        return tuple(math.lcm(*axis) for axis in zip(*heads, strict=True))
 
     def _check_rings(self, lattice: Lattice) -> None:
         """On a ring of another length a rotary encoding would have other frequencies than those it was trained with."""
@@ -152,7 +206,7 @@ class TransformerSpec(FieldSpec):
 class TransformerOperator(OperatorModel):
     """A transformer over the functions on the subdomains of a box.
 
-    Lift, positions, blocks, projection; lift and projection are feed-forward operators on the subdomains. Maps
+    Lift, positions, layers, projection; lift and projection are feed-forward operators on the subdomains. Maps
     `(batch, in_channels, *space)` to `(batch, out_channels, *space)` at any resolution: `grid` gives the box and the
     kind of points, the shape of `x` their number. If the cuts do not divide the points, the input is resampled to
     reference points of the cells and the output back. `out_grid` asks for the output at other points of the same box,
@@ -178,8 +232,8 @@ class TransformerOperator(OperatorModel):
         self.lift = operator.feed_forward(spec.in_channels, width, width, dim=dim)
         learned = [p for p in spec.positions if isinstance(p, LearnedPosition)]
         self.positions = nn.ModuleList(p.build(width, p.tile or spec.counts()) for p in learned)
-        blocks = (spec.block(width, spec.attention.in_block(index)) for index in range(spec.n_layers))
-        self.blocks = BlockStack(blocks, stagger=spec.stagger)
+        self.opening = BlockStack([Block(spec.opening, spec.context(0))] if spec.opening else [])
+        self.blocks = BlockStack(spec.block(index) for index in range(spec.n_layers))
         self.projection = operator.feed_forward(width, width, spec.out_channels, dim=dim)
         self.detail = Detail(spec.in_channels, width, spec.out_channels) if spec.cell_points else None
 
@@ -215,10 +269,12 @@ class TransformerOperator(OperatorModel):
         v = self.lift(decomposition.cut(x), cell)
         for position in self.positions:
             v = position(v, cell, decomposition.lattice)
-        return decomposition.join(self.projection(self._through(v, cell, decomposition), cell))
+        v = self._through(self.opening(v, cell, decomposition), cell, decomposition)
+        u = decomposition.join(self.projection(v, cell))
+        return u + x[:, x.shape[1] - spec.out_channels :] if spec.residual else u
 
     def _through(
         self, v: Float[Tensor, "batch cell channel point"], cell: Cell, decomposition: Subdomains
     ) -> Float[Tensor, "batch cell channel point"]:
-        """All that lies between lift and projection."""
+        """The blocks."""
         return self.blocks(v, cell, decomposition)

@@ -13,7 +13,7 @@ from mondrian.attention import AttentionSpec, GlobalAttention, NeighborhoodAtten
 from mondrian.decomposition import Decomposition, Lattice
 from mondrian.grid import Grid
 from mondrian.lattice import Subdomains
-from mondrian.models.block import BlockStack
+from mondrian.layers import BlockStack
 from mondrian.models.coarsening import Coarsening, LargerSubdomains
 from mondrian.models.transfer import SmoothTransfer, Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
@@ -63,7 +63,7 @@ class UNetSpec(TransformerSpec):
     @property
     def parts(self) -> tuple[int, ...]:
         """Which numbers must divide the points of a cell along each axis, so that all levels can split them."""
-        heads = [attention.spatial_heads or (1,) * self.dim for attention in self.attentions]
+        heads = [self._spatial_heads(attention) for attention in self.attentions]
         return tuple(
             math.lcm(*(self.coarsening.divisor(level, parts) for level, parts in enumerate(axis)))
             for axis in zip(*heads, strict=True)
@@ -83,11 +83,10 @@ class UNetSpec(TransformerSpec):
                 lattice = Lattice(self.coarsening.subdomains(lattice.counts), lattice.periodic)
             attention.check(lattice)
 
-    def blocks(self, level: int, *, first: int = 0) -> BlockStack:
+    def stack(self, level: int, *, first: int = 0) -> BlockStack:
         """The blocks of a level before the coarser one, or, numbered from `first`, those after it."""
         width, attention = self.width(level), self.attentions[level]
-        blocks = (self.block(width, attention.in_block(index)) for index in range(first, first + self.n_layers))
-        return BlockStack(blocks, stagger=self.stagger, first=first)
+        return BlockStack(self.block(index, width, attention) for index in range(first, first + self.n_layers))
 
     def width(self, level: int) -> int:
         """Channels of a level."""
@@ -116,7 +115,7 @@ class UNetOperator(TransformerOperator):
     def __init__(self, spec: UNetSpec) -> None:
         super().__init__(spec)
         self.coarser = CoarserLevel(spec, 1) if spec.levels > 1 else None
-        self.after = spec.blocks(0, first=spec.n_layers) if spec.levels > 1 else None
+        self.after = spec.stack(0, first=spec.n_layers) if spec.levels > 1 else None
 
     def _through(
         self, v: Float[Tensor, "batch cell channel point"], cell: Cell, decomposition: Subdomains
@@ -141,10 +140,10 @@ class CoarserLevel(nn.Module):
         self.pieces = spec.coarsening.pieces(level)
         fine, width = spec.width(level - 1), spec.width(level)
         self.down = spec.transfer.build(fine, width, dim=spec.dim)
-        self.blocks = spec.blocks(level)
+        self.blocks = spec.stack(level)
         last = level == spec.levels - 1
         self.coarser = None if last else CoarserLevel(spec, level + 1)
-        self.after = None if last else spec.blocks(level, first=spec.n_layers)
+        self.after = None if last else spec.stack(level, first=spec.n_layers)
         self.up = spec.transfer.build(width, fine, dim=spec.dim)
         self.merge = Merge(fine)
 

@@ -10,6 +10,7 @@ from mondrian.attention import AttentionSpec, GlobalAttention, NeighborhoodAtten
 from mondrian.attention.tiles import best_tile
 from mondrian.decomposition import Decomposition, Lattice
 from mondrian.lattice import LatticeRows, Rows
+from mondrian.layers import Attention
 from mondrian.models.transformer import TransformerSpec
 from mondrian.parallel.exchange import ExchangePlan, Wanted
 from mondrian.parallel.partition import Partition
@@ -70,12 +71,17 @@ class _Block:
 
 
 def _blocks(spec: TransformerSpec, whole: Decomposition, partition: Partition) -> Iterator[_Block]:
-    for index in range(spec.n_layers):
-        pattern = spec.attention.in_block(index)
-        if spec.stagger and index % 2:
-            yield _Block(pattern, whole.staggered().lattice, partition.staggered(), True)
-        else:
-            yield _Block(pattern, whole.lattice, partition, False)
+    opening = [(0, spec.opening, False)] if spec.opening else []
+    blocks = [(index, layers, spec.stagger and index % 2 == 1) for index, layers in enumerate(spec.blocks)]
+    for index, layers, staggered in (*opening, *blocks):
+        for layer in layers:
+            if not isinstance(layer, Attention):
+                continue
+            pattern = layer.pattern or spec.context(index).attention
+            if staggered:
+                yield _Block(pattern, whole.staggered().lattice, partition.staggered(), True)
+            else:
+                yield _Block(pattern, whole.lattice, partition, False)
 
 
 def _rows_sent(partition: Partition, wanted: Wanted, rank: int, a_row: int) -> Sent:

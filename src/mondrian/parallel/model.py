@@ -72,6 +72,9 @@ def with_subdomains(model: OperatorModel) -> TransformerOperator:
         raise ValueError(f"a U-Net of levels={model.spec.levels} cannot be cut into slabs; needed levels=1")
     if model.detail is not None:
         raise ValueError(f"cell_points={model.spec.cell_points} resample the whole field; needed a model without them")
+    for layer in (*model.spec.opening, *model.spec.layers):
+        if not layer.on_slabs or (layer.norm or model.spec.norm) == "domain":
+            raise ValueError(f"{layer} needs the whole domain; to work on slabs needed layers and norms on cells alone")
     return model
 
 

@@ -13,6 +13,7 @@ from mondrian.artefact import OperatorModel
 from mondrian.decomposition import Decomposition, back_axis, cut, join, move_axis
 from mondrian.grid import Grid
 from mondrian.lattice import Rows, Slab
+from mondrian.layers import Attention, LayerSpec
 from mondrian.models.transformer import TransformerSpec
 from mondrian.parallel.model import decomposed, with_subdomains
 
@@ -103,12 +104,14 @@ def touched_rows(whole: Decomposition, moved: Rows) -> Rows:
 
 def needed_rows(spec: TransformerSpec, whole: Decomposition, rows: Rows) -> Rows:
     """The rows of the input that the given rows of the output depend on."""
-    for index in reversed(range(spec.n_layers)):
-        pattern = spec.attention.in_block(index)
-        if spec.stagger and index % 2:
-            rows = touched_rows(whole, pattern.seen_by(moved_rows(whole, rows)))
-        else:
-            rows = pattern.seen_by(rows)
+    for index, layers in reversed(list(enumerate(spec.blocks))):
+        staggered = spec.stagger and index % 2 == 1
+        rows = moved_rows(whole, rows) if staggered else rows
+        for layer in reversed(layers):
+            rows = layer.seen_by(rows, spec.context(index))
+        rows = touched_rows(whole, rows) if staggered else rows
+    for layer in reversed(spec.opening):
+        rows = layer.seen_by(rows, spec.context(0))
     return rows
 
 
@@ -125,8 +128,10 @@ def stream(
     count, points = whole.subdomains[0], whole.cell_points[0]
     if rows < 1:
         raise ValueError(f"rows={rows} of subdomains at a time are too few; needed at least 1")
-    if spec.attention.seen_by(Rows(whole.lattice, 0, 1)).is_whole and count > 1:
-        kind = type(spec.attention).__name__
+    reaching = [layer for layer in (*spec.opening, *spec.layers) if _sees_all(layer, spec, whole)]
+    if reaching and count > 1:
+        pattern = getattr(reaching[0], "pattern", None) or spec.attention
+        kind = type(pattern if isinstance(reaching[0], Attention) else reaching[0]).__name__
         raise ValueError(f"{kind} attends to all {count} rows at once; needed windows or neighbourhoods")
     everything: Tensor | None = None
     for start in range(0, count, rows):
@@ -141,6 +146,10 @@ def stream(
             y = operator(x, slab=IsolatedSlab(whole, held))
             skipped = (start - held.start) * points
         yield start * points, y.narrow(2, skipped, wanted.number * points)
+
+
+def _sees_all(layer: LayerSpec, spec: TransformerSpec, whole: Decomposition) -> bool:
+    return layer.seen_by(Rows(whole.lattice, 0, 1), spec.context(0)).is_whole
 
 
 def stretches(rows: Rows) -> list[tuple[int, int]]:

@@ -30,6 +30,8 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
     "mondrian.meshes.surrogate": ("mondrian.surrogate.meshes",),
     "mondrian.meshes.training": ("mondrian.training.meshes",),
     "mondrian.models.answers": ("mondrian.models.on_grid",),
+    "mondrian.models.block": ("mondrian.layers.block",),
+    "mondrian.models.norm": ("mondrian.layers.norm",),
     "mondrian.models.settings": ("mondrian.models.factories",),
     "mondrian.models.shares": ("mondrian.models.maps",),
     "mondrian.operators.evaluation": (

@@ -22,7 +22,7 @@ from mondrian.attention import (
 from mondrian.attention.position import OffsetPosition
 from mondrian.decomposition import Decomposition, Lattice
 from mondrian.grid import Grid
-from mondrian.models.block import Block
+from mondrian.layers import Attention, Block, FeedForward, LayerContext
 from mondrian.models.fields import check_match
 from mondrian.models.points.network import PointNetwork
 from mondrian.models.points.values import packed
@@ -94,6 +94,13 @@ class PointSpec(ModelSpec):
         return PointOperator(self)
 
 
+@dataclass(frozen=True)
+class Arranged:
+    """Cells that fill no box: their arrangement is all that there is."""
+
+    lattice: Lattice
+
+
 class PointOperator(OperatorModel):
     """A transformer over the functions on the cells of a domain that is known at points only.
 
@@ -130,7 +137,10 @@ class PointOperator(OperatorModel):
             if isinstance(p, LearnedPosition) and isinstance(spec.partition, Boxes)
         )
         self.blocks = nn.ModuleList(
-            Block(width, spec.attention.in_block(index), spec.operator, dim=dim, positions=spec.positions)
+            Block(
+                (Attention(), FeedForward()),
+                LayerContext(width, dim, spec.operator, spec.attention.in_block(index), spec.positions),
+            )
             for index in range(spec.n_layers)
         )
         self.decode = spec.resampler.build(width, width, dim=dim)
@@ -199,7 +209,7 @@ class PointOperator(OperatorModel):
             if spec.stagger and index % 2:
                 cells = self._staggered(block, cells, cell, given)
             else:
-                cells = block(cells, cell, self._lattice(given.arrangement))
+                cells = block(cells, cell, self._arranged(given.arrangement))
         u = self.decode.decode(cells.unflatten(0, (-1, domains)).flatten(1, 2), cell, wanted.tiles)
         return wanted.tiles.collect(self.project(u, wanted.tiles.coordinates))
 
@@ -213,7 +223,10 @@ class PointOperator(OperatorModel):
         held = moved.move(arrangement.filled.to(v.dtype)[:, :, None, None].expand(-1, -1, 1, cell.size))
         places = moved.lattice.positions(v.device).to(v.dtype).expand(len(held), -1, -1)
         there = Arrangement(moved.lattice.counts, rings, places, held.amax(dim=(2, 3)) > 0)
-        return moved.back(block(moved.move(v), cell, self._lattice(there)))
+        return moved.back(block(moved.move(v), cell, self._arranged(there)))
+
+    def _arranged(self, arrangement: Arrangement) -> Arranged:
+        return Arranged(self._lattice(arrangement))
 
     def _lattice(self, arrangement: Arrangement) -> Lattice:
         """The arrangement that the attention pattern needs; patterns on a lattice cache their groups by lattice."""

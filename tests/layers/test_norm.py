@@ -6,14 +6,15 @@ import pytest
 import torch
 
 from mondrian import GlobalAttention, Grid, SeparableMixture
-from mondrian.decomposition import Lattice
-from mondrian.models.block import Block
-from mondrian.models.norm import NORMS
+from mondrian.decomposition import Decomposition
+from mondrian.layers import Attention, Block, FeedForward, LayerContext
+from mondrian.layers.norm import NORMS
 from mondrian.models.transformer import TransformerSpec
 from mondrian.quadrature import Cell, EndCorrected, Midpoint
 from tests.models.cases import small
 
-LATTICE = Lattice((2, 3), (False, False))
+CELLS = Decomposition(Grid((1.0, 1.0), points=(8, 12)), (2, 3))
+LATTICE = CELLS.lattice
 CELL = Cell.build((4, 4), Midpoint())
 
 
@@ -29,10 +30,11 @@ def functions(channels: int = 16) -> torch.Tensor:
 
 
 def block(**settings) -> Block:
-    return Block(16, GlobalAttention(n_heads=2), SeparableMixture(terms=4), dim=2, positions=(), **settings)
+    context = LayerContext(16, 2, SeparableMixture(terms=4), GlobalAttention(n_heads=2), **settings)
+    return Block((Attention(), FeedForward()), context)
 
 
-@pytest.mark.parametrize(("kind", "axes"), [("cell", (3, 4)), ("point", (2,))])
+@pytest.mark.parametrize(("kind", "axes"), [("cell", (3, 4)), ("domain", (1, 2, 3)), ("point", (2,))])
 def test_a_normalised_function_has_mean_nought_and_variance_one(kind, axes):
     v = NORMS[kind](16)(functions(), CELL)
     v = v.unflatten(2, (8, 2)) if kind == "cell" else v
@@ -40,6 +42,17 @@ def test_a_normalised_function_has_mean_nought_and_variance_one(kind, axes):
     torch.testing.assert_close(
         v.var(dim=axes, unbiased=False), torch.ones(()).expand(v.mean(dim=axes).shape), atol=1e-4, rtol=0
     )
+
+
+def test_the_norm_of_the_domain_does_not_depend_on_the_cuts():
+    norm, v = NORMS["domain"](16), functions()
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    u = CELLS.join(v)
+    torch.testing.assert_close(CELLS.join(norm(v, CELL)), norm.on_field(u), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(norm(v, Cell.build((4, 4), EqualWeights())), norm(v, CELL), atol=1e-5, rtol=1e-5)
+    with pytest.raises(ValueError, match="norm='cell' needs cells"):
+        NORMS["cell"](16).on_field(u)
 
 
 def test_a_cell_is_normalised_by_integrals_of_the_rule_that_the_model_has():
@@ -77,7 +90,7 @@ def test_without_a_norm_the_functions_are_themselves():
     assert torch.equal(NORMS["none"](16)(v, CELL), v)
 
 
-@pytest.mark.parametrize("kind", ["cell", "point"])
+@pytest.mark.parametrize("kind", ["cell", "domain", "point"])
 def test_the_branches_do_not_see_how_large_a_function_is(kind):
     norm, v = NORMS[kind](16), functions()
     torch.testing.assert_close(norm(7 * v, CELL), norm(v, CELL), atol=1e-4, rtol=1e-4)
@@ -91,7 +104,7 @@ def test_a_norm_at_each_point_does_not_know_how_many_points_there_are(kind):
 
 def test_a_block_begins_as_the_identity_where_its_branches_begin_with_nought():
     v = functions()
-    assert torch.equal(block(branch_scale=0.0)(v, CELL, LATTICE), v)
+    assert torch.equal(block(branch_scale=0.0)(v, CELL, CELLS), v)
 
 
 def test_a_branch_scale_of_one_is_the_block_without_scales():
@@ -99,7 +112,7 @@ def test_a_branch_scale_of_one_is_the_block_without_scales():
     torch.manual_seed(0)
     scaled = block(branch_scale=1.0)
     torch.manual_seed(0)
-    torch.testing.assert_close(scaled(v, CELL, LATTICE), block()(v, CELL, LATTICE))
+    torch.testing.assert_close(scaled(v, CELL, CELLS), block()(v, CELL, CELLS))
 
 
 def test_a_branch_is_scaled_channel_by_channel():
@@ -108,7 +121,7 @@ def test_a_branch_is_scaled_channel_by_channel():
     torch.nn.init.zeros_(scaled.feed_forward_scale)
     with torch.no_grad():
         scaled.attention_scale[0] = 0.0
-        u = scaled(v, CELL, LATTICE)
+        u = scaled(v, CELL, CELLS)
     assert torch.equal(u[:, :, 0], v[:, :, 0])
     assert not torch.equal(u[:, :, 1], v[:, :, 1])
 
@@ -122,7 +135,7 @@ def test_every_model_takes_them_and_every_parameter_learns(kind, norm):
 
 
 def test_an_unknown_norm_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"norm='batch' is unknown; needed one of \['cell', 'point', 'none'\]"):
+    with pytest.raises(ValueError, match=r"norm='batch' is unknown; needed one of \['cell', 'domain'"):
         TransformerSpec(1, 1, subdomains=(2, 2), norm="batch", grid=Grid(extent=(1.0, 1.0)))
 
 

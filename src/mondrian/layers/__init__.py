@@ -1,0 +1,8 @@
+"""Layers: specs that build the branches $f$ of $v + f(Nv)$, and blocks, which are sequences of them."""
+
+from mondrian.layers.attention import Attention
+from mondrian.layers.base import LayerContext, LayerSpec
+from mondrian.layers.block import Block, BlockStack
+from mondrian.layers.feed_forward import FeedForward
+
+__all__ = ["Attention", "Block", "BlockStack", "FeedForward", "LayerContext", "LayerSpec"]
