@@ -57,7 +57,7 @@ def own_data() -> plt.Figure:
     reader = f"{{spec: ArrayFile, path: {RUNS}/waves.npy, axes: [simulation, time, space, space], "
     reader += "extent: [1.0, 1.0], periodic: [true, true]}"
     if not (RUNS / "waves/artefact").exists():
-        words = ["data=files", "scale=cpu", "max_steps=400", "validate_every=100", "checkpoint_every=100"]
+        words = ["data=files", "scale=cpu", "max_steps=400", "validate_every=100", "model.subdomains=[8,8]"]
         train("custom", *words, "data.input=[u]", "data.target=[u]", f"data.reader={reader}", f"run={RUNS}/waves")
     truth = torch.from_numpy(simulate(1, points=96, seed=1))
     with torch.no_grad():
