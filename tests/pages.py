@@ -70,5 +70,5 @@ def run_command(command: str) -> None:
 def prose(page: Path) -> list[str]:
     """The lines of a page without code, tables, equations, markers of lists and addresses of links."""
     text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"\]\([^)]*\)", "]", text)
+    text = re.sub(r"^ *(\d+\.|-) ", "", re.sub(r"\]\([^)]*\)", "]", text), flags=re.MULTILINE)
     return [line.strip() for line in text.splitlines() if not line.lstrip().startswith(("|", "$$", "<!--"))]

@@ -11,7 +11,8 @@ from mondrian.training import train
 from tests import forked
 from tests.pages import ROOT, blocks, execute, prose
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/tutorials").glob("*.md"))]
+FOLDERS = ("docs", "docs/tutorials", "docs/ways")
+PAGES = [ROOT / "README.md", *(page for folder in FOLDERS for page in sorted(ROOT.glob(f"{folder}/*.md")))]
 # docs/data.md needs a data set: tests/data/test_generate_command.py runs it with one
 EXECUTED = [page for page in PAGES if page.name != "data.md" and any(blocks(page))]
 WRITTEN = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs/reference").glob("*.md"))]
@@ -40,8 +41,8 @@ def test_the_readme_is_short_and_names_the_targets():
 
 def test_links_lead_somewhere_and_every_picture_is_shown():
     shown = set()
-    folders = ("docs", "docs/tutorials", "docs/reference", "docs/results", "benchmarks/results")
-    for path in [ROOT / "README.md", *(path for folder in folders for path in ROOT.glob(f"{folder}/*.md"))]:
+    folders = ("docs/reference", "docs/results", "benchmarks/results")
+    for path in [*PAGES, *(path for folder in folders for path in ROOT.glob(f"{folder}/*.md"))]:
         text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
         for target in re.findall(r"\]\(([^)#]+)", text):
             if "://" not in target:
