@@ -1,26 +1,29 @@
-"""Writes the tables of this folder's README.md, each between its marks, from what the leagues wrote.
+"""Draws all pages of results again from what the leagues published: `results.json` and `fields.npz` of each part.
 
-python docs/results/tables.py
+python docs/results/tables.py            the tables of README.md, each between its marks, and the pages of all parts
+python docs/results/tables.py README     the tables of README.md alone
 """
 
 from __future__ import annotations
 
-import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from mondrian.league.results import Score
-from mondrian.league.spec import SAMPLES, TIME
+from mondrian.league.publish import redraw
+from mondrian.league.results import Row, Score, persistence
+from mondrian.league.results_files import LeagueResults
+from mondrian.league.spec import SAMPLES, TIME, Budgets
 from mondrian.support.files import write_atomically
 from mondrian.support.text import markdown_table
 
 PAGE = Path(__file__).with_name("README.md")
 BLOCK = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
-NOBODY = "nothing changes"
+PERSISTENCE = "persistence baseline"
+ATTRIBUTES = {"samples": "samples", "learning_rate": "rate", "samples_per_second": "speed"}  # of a row
 
 
 @dataclass(frozen=True)
@@ -37,14 +40,12 @@ class Column:
 
     def number(self, part: str, name: str) -> Score | float | None:
         """The number of an entrant of a part; None where it is not there."""
-        content = results(part)
-        if name == NOBODY:
-            mean = content["unchanged"].get(self.budget, {}).get(self.key)
-            return None if mean is None else Score(mean, None, 1)
-        wanted = (self.budget, name.format(self.attention))
-        for row in content["rows"]:
-            if (row["budget"], row["name"]) == wanted:
-                return row[self.key] if self.key in row else Score(**row["scores"][self.key])
+        ranked = rows_of(part).get(self.budget, [])
+        if name == PERSISTENCE:
+            return persistence(ranked[0]).get(self.key) if ranked else None
+        for row in ranked:
+            if row.entrant.name == name.format(self.attention):
+                return getattr(row, ATTRIBUTES[self.key]) if self.key in ATTRIBUTES else row.scores[self.key]
         return None
 
     def text(self, part: str, name: str) -> str:
@@ -53,7 +54,7 @@ class Column:
             return ""
         if self.key == "samples_per_second":
             return f"{number:.1f}"
-        return str(number) if isinstance(number, Score) else f"{number:,}"
+        return f"{number:,}" if self.key == "samples" else f"{number:g}" if self.key in ATTRIBUTES else str(number)
 
 
 @dataclass(frozen=True)
@@ -77,39 +78,52 @@ class Table:
         """A star where another learning rate may still take the place of what is shown."""
         part, name = self.rows[label]
         names = {name.format(column.attention) for column in self.columns}
-        return " \\*" if any(row["name"] in names and not row["final"] for row in results(part)["rows"]) else ""
+        return " \\*" if any(row.entrant.name in names and not row.final for row in all_rows(part)) else ""
 
     def _place(self, label: str) -> tuple[bool, float]:
-        """Those that change nothing at the end."""
+        """The persistence baseline at the end."""
         part, name = self.rows[label]
         number = self.columns[0].number(part, name)
-        return name == NOBODY, number.mean if isinstance(number, Score) else float("inf")
+        return name == PERSISTENCE, number.mean if isinstance(number, Score) else float("inf")
 
 
 @cache
-def results(part: str) -> dict[str, Any]:
-    """What a part of a league found."""
-    return json.loads((PAGE.parent / part / "results.json").read_text())
+def results(part: str) -> LeagueResults:
+    """The published results of a part of a league."""
+    return LeagueResults.load(PAGE.parent / part)
+
+
+@cache
+def rows_of(part: str) -> dict[str, list[Row]]:
+    """The rows of a part by budget."""
+    return results(part).rows()
+
+
+def all_rows(part: str) -> list[Row]:
+    return [row for ranked in rows_of(part).values() for row in ranked]
+
+
+def budgets(part: str) -> Budgets:
+    return results(part).plan.league.budgets
 
 
 def everyone(part: str) -> dict[str, tuple[str, str]]:
     """All entrants of a part by their labels."""
-    return {row["label"]: (part, row["name"]) for row in results(part)["rows"]}
+    return {row.entrant.label: (part, row.entrant.name) for row in all_rows(part)}
 
 
 def those(part: str, names: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Entrants of a part under other labels; everyone who is there must be among them."""
-    found = {row["name"] for row in results(part)["rows"]}
-    if forgotten := found - set(names.values()):
+    """Entrants of a part under other labels; every entrant with results must be among them."""
+    shown = {row.entrant.name for row in all_rows(part)}
+    if forgotten := shown - set(names.values()):
         raise ValueError(f"{', '.join(sorted(forgotten))} of {part} have results but no row")
-    return {label: (part, name) for label, name in names.items() if name in found}
+    return {label: (part, name) for label, name in names.items() if name in shown}
 
 
 def main_part(folder: str, score: str, points: str, **more: str) -> Table:
     """Both budgets of a main part; `more` are titles of other scores."""
     part = f"{folder}/main"
-    settings = results(part)["settings"]
-    titles = {TIME: f"{settings['minutes']} minutes", SAMPLES: f"{settings['samples']:,} samples"}
+    titles = {TIME: f"{budgets(part).minutes:g} minutes", SAMPLES: f"{budgets(part).samples:,} samples"}
     columns = []
     for budget, title in titles.items():
         columns += [Column(title, budget, f"{score} {points}"), Column("at 128 x 128", budget, f"{score} 128x128")]
@@ -121,8 +135,7 @@ def main_part(folder: str, score: str, points: str, **more: str) -> Table:
 def operators(folder: str, score: str, points: str) -> Table:
     """The seven operators under plain attention and in windows."""
     part = f"{folder}/ablation"
-    settings = results(part)["settings"]
-    titles = {SAMPLES: f"{settings['samples']:,} samples", TIME: f"{settings['minutes']} minutes"}
+    titles = {SAMPLES: f"{budgets(part).samples:,} samples", TIME: f"{budgets(part).minutes:g} minutes"}
     rows = {
         "integral": "{}_integral",
         "low rank": "{}_low_rank",
@@ -131,7 +144,7 @@ def operators(folder: str, score: str, points: str) -> Table:
         "interpolating": "{}_interpolating",
         "mixture": "{}_mo",
         "separable mixture": "{}_sepmo",
-        NOBODY: NOBODY,
+        PERSISTENCE: PERSISTENCE,
     }
     columns = []
     for budget, title in titles.items():
@@ -145,15 +158,15 @@ def operators(folder: str, score: str, points: str) -> Table:
     return Table("operator", {words: (part, name) for words, name in rows.items()}, columns)
 
 
-def guesses() -> Table:
-    """Each guess on staggered cuts, in groups."""
+def design_ablation() -> Table:
+    """Each change of the staggered model, in groups."""
     rows = {
         "nothing": "vit_sepmo_staggered",
         "*communication*: 16 x 16 subdomains instead of 8 x 8": "staggered_many_cells",
         "4 x 4 subdomains": "staggered_few_cells",
         "a relative bias in place of learned positions": "staggered_relative",
-        "each of the 4 heads begins by looking at a neighbour (`Gaze`)": "staggered_gaze",
-        "8 heads, and so": "staggered_gaze_eight_heads",
+        "each of the 4 heads starts at one neighbour (`Gaze`)": "staggered_gaze",
+        "the same with 8 heads": "staggered_gaze_eight_heads",
         "8 heads alone": "staggered_eight_heads",
         "*operator*: interpolating, 32 channels": "staggered_interpolating",
         "blocks on 4 x 4 points a subdomain at every resolution": "staggered_cell_points",
@@ -173,11 +186,11 @@ def guesses() -> Table:
         Column("learning rate", SAMPLES, "learning_rate"),
         Column("samples/s", SAMPLES, "samples_per_second"),
     )
-    return Table("changed", those("allen_cahn_cpu/reasons", rows), columns, ordered=True)
+    return Table("changed", those("allen_cahn_cpu/design_ablation", rows), columns, ordered=True)
 
 
 def beyond() -> Table:
-    """Ours with what was found, beside the best of the main part."""
+    """Our models with the changes that helped, beside the best of the main part."""
     main = "allen_cahn_cpu/main"
     rows = {
         "Factorised FNO (main part)": (main, "ffno"),
@@ -186,9 +199,9 @@ def beyond() -> Table:
     rows |= those(
         "allen_cahn_cpu/beyond",
         {
-            "interpolating, 4 x 4 points a subdomain, heads that look at neighbours": "staggered_gaze_interpolating",
+            "interpolating, 4 x 4 points a subdomain, heads that start at neighbours": "staggered_gaze_interpolating",
             "interpolating, 4 x 4 points a subdomain": "staggered_interpolating_cell_points",
-            "separable mixture, heads that look at neighbours": "staggered_gaze_eight_heads",
+            "separable mixture, heads that start at neighbours": "staggered_gaze_eight_heads",
             "separable mixture, 4 x 4 points a subdomain": "staggered_cell_points",
         },
     )
@@ -212,7 +225,7 @@ def beyond() -> Table:
 TABLES = {
     "allen_cahn": lambda: main_part("allen_cahn_cpu", "mae", "32x32"),
     "allen_cahn_operators": lambda: operators("allen_cahn_cpu", "mae", "32x32"),
-    "guesses": guesses,
+    "design_ablation": design_ablation,
     "beyond": beyond,
     "navier_stokes": lambda: main_part(
         "navier_stokes_cpu", "relative L2", "64x64", correlated_until="correlation time 64x64"
@@ -222,9 +235,11 @@ TABLES = {
 
 
 def rendered(page: str) -> str:
-    """The page with its tables as the leagues have them now."""
-    return BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}", page)
+    """The page with its tables as they follow from the published results."""
+    return BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", page)
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] != ["README"]:
+        redraw(PAGE.parent)
     write_atomically(PAGE, rendered(PAGE.read_text()).encode())

@@ -23,7 +23,7 @@ from mondrian.report.arrays import Fields
 from mondrian.support.files import write_atomically, write_json
 from mondrian.training.run import Run
 
-DPI, COLOURS = 90, 64  # of figures: enough to read them on a page, and small
+DPI, COLOURS = 90, 128  # of figures: legible on a page, and small
 PANELS = {"fields": one_step_panels, "rollout_fields": last_frame_panels}
 
 
@@ -95,7 +95,7 @@ def compressed(png: bytes) -> bytes:
     """The same picture in few colours."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
     small = io.BytesIO()
-    image.quantize(COLOURS, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+    image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
     return small.getvalue()
 
 

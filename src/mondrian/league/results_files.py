@@ -28,7 +28,7 @@ from mondrian.league.tables import facts
 from mondrian.support.files import write_atomically
 
 FILE, FORMAT = "results.json", 2
-_OF_SHOWN = ("parameters", "points", "samples", "mae", "samples_per_second", "overrides")  # of the others nobody asks
+_OF_SHOWN = ("parameters", "points", "samples", "mae", "samples_per_second")
 
 
 @dataclass(frozen=True)
