@@ -184,8 +184,8 @@ DATA = (
     ),
     Fault(
         "a shard without a checksum accepted",
-        "if wanted is not None and found != wanted:",
-        "if wanted and found != wanted:",
+        "if needed is not None and actual != needed:",
+        "if needed and actual != needed:",
         ("tests/data/test_store.py",),
     ),
 )

@@ -145,7 +145,7 @@ def test_reading_keeps_few_files_open_and_little_in_memory(tmp_path: Path) -> No
     assert size > 10 * 2**20
     before = len(os.listdir("/proc/self/fd"))
     lazy = WindowDataset(source, Window(input=("u",), target=("u",)), memory=size - 1)
-    array = source.fields["u"].pieces[0].array
+    array = source.fields["u"].segments[0].array
     assert isinstance(array, ContiguousArray)
     array.handles.limit = 16  # all arrays of a source share their handles
     tracemalloc.start()
@@ -169,15 +169,15 @@ def test_only_the_simulations_that_are_chosen_are_kept_and_counted(
     kinds = {"s": Axis.SIMULATION, "t": Axis.TIME, "x": Axis.SPACE}
     np.save(tmp_path / "u.npy", np.moveaxis(u, (0, 1), (axes.index("s"), axes.index("t"))))
     source = ArrayFile(path=str(tmp_path / "u.npy"), axes=tuple(kinds[axis] for axis in axes)).open()
-    monkeypatch.setattr(arrays, "BITE", bite)
+    monkeypatch.setattr(arrays, "READ_BYTES", bite)
     window = Window(input=("u",), target=("u",))
     size = u[:3].nbytes
     data = WindowDataset(source, window, simulations=(7, 2, 3), memory=size)
     assert data.in_memory
     assert not WindowDataset(source, window, simulations=(7, 2, 3), memory=size - 1).in_memory
-    (piece,) = data.source.fields["u"].pieces
-    assert isinstance(piece.array, PartialArray)
-    assert piece.array.values.nbytes == size
+    (segment,) = data.source.fields["u"].segments
+    assert isinstance(segment.array, PartialArray)
+    assert segment.array.values.nbytes == size
     for index in range(len(data)):
         simulation, step = data.locate(index)
         np.testing.assert_array_equal(data[index]["y"][0], u[simulation, step + 1].astype(np.float32))
@@ -194,18 +194,18 @@ def test_parts_of_one_file_hold_it_once(tmp_path: Path) -> None:
     splits = Splits(files=files, window=Window(input=("u",), target=("u",)), simulations=5)
     held = 0
     for split, count in {"train": 5, "valid": 3, "test": 3}.items():
-        (piece,) = splits.dataset(split).source.fields["u"].pieces
-        assert isinstance(piece.array, PartialArray)
-        assert piece.array.values.nbytes == count * u[0].nbytes
+        (segment,) = splits.dataset(split).source.fields["u"].segments
+        assert isinstance(segment.array, PartialArray)
+        assert segment.array.values.nbytes == count * u[0].nbytes
         held += count
     assert held < len(u)
 
 
 def test_files_without_a_chosen_simulation_are_not_read(source: Source) -> None:
     data = WindowDataset(source, Window(input=("u", "gamma"), target=("v",)), simulations=(3, 4))
-    (first, second) = data.source.fields["u"].pieces
-    assert first is source.fields["u"].pieces[0]
-    assert second is not source.fields["u"].pieces[1]
+    (first, second) = data.source.fields["u"].segments
+    assert first is source.fields["u"].segments[0]
+    assert second is not source.fields["u"].segments[1]
     assert data[3]["x"][:, 0, 0].tolist() == pytest.approx([100, 0.02])
 
 
@@ -218,7 +218,7 @@ def test_simulations_may_be_an_array_of_numpy(tmp_path: Path, memory: int) -> No
     data = WindowDataset(source, Window(input=("u",), target=("u",)), simulations=np.arange(1, 4), memory=memory)
     np.testing.assert_array_equal(data[0]["x"][0], u[1, 0].astype(np.float32))
     assert type(data[0]["simulation"]) is int
-    array = source.fields["u"].pieces[0].array
+    array = source.fields["u"].segments[0].array
     np.testing.assert_array_equal(array.read((np.int64(2), np.int64(1))), u[2, 1])
 
 

@@ -20,8 +20,9 @@ from mondrian import Grid
 from mondrian.data import store
 from mondrian.data.generate import generate, make_shard, plan
 from mondrian.data.manifest import Manifest
-from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, NavierStokes, Problem, simulation_seed, uniform
+from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, NavierStokes, Problem
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear
+from mondrian.data.seeds import simulation_seed, uniform
 from mondrian.data.sources import WellFiles
 from mondrian.data.store import read_shard
 from mondrian.support import files, lock
@@ -411,7 +412,7 @@ def test_resolutions_are_restrictions_of_one_simulation(tmp_path: Path) -> None:
     np.testing.assert_allclose(coarse, average, atol=1e-6)
     native = tiny(native=True).simulate([5, 6], [(8, 8)])[(8, 8)].fields["u"]
     assert np.abs(native[:, 1] - coarse[:, 1]).max() > 0.01
-    with pytest.raises(ValueError, match=r"points=\(32, 32\) are finer than the simulation's \(16, 16\)"):
+    with pytest.raises(ValueError, match=r"points=\(32, 32\) are finer than those of the simulation, \(16, 16\)"):
         plan(tiny(), seed=0, simulations={"test": 1}, points={"test": [(32, 32)]}, shard_size=1)
 
 
@@ -429,8 +430,8 @@ def test_resolutions_are_restrictions_of_one_simulation(tmp_path: Path) -> None:
         (replace(SQUARE, native=True), (2, 8), r"grid.points=\(2, 8\) must be at least 4"),
         (replace(SQUARE, grid=Grid(extent=(1.0, 1.0), points=(32, 32))), (16, 16), "both axes periodic"),
         (tiny(grid=replace(tiny().grid, periodic=(True, False))), (8, 8), "no periodic axes"),
-        (tiny(restriction=FourierTruncation()), (8, 16), r"to points=\(8, 16\) needs periodic axes there"),
-        (AllenCahn(grid=Grid(extent=(1.0,) * 4, points=(4,) * 4)), (2,) * 4, "has 4 axes; needed at most 3"),
+        (tiny(restriction=FourierTruncation()), (8, 16), r"to points=\(8, 16\) needs periodic axes"),
+        (AllenCahn(grid=Grid(extent=(1.0,) * 4, points=(4,) * 4)), (2,) * 4, "has 4 axes; files store at most 3"),
     ],
 )
 def test_points_that_cannot_be_made_are_refused_before_anything_is(

@@ -64,7 +64,7 @@ def test_overrides(arguments: list[str], check) -> None:
         (["path=p", "restrict=cubic"], "restrict=cubic is not known; needed one of average, linear, fourier"),
         (
             ["path=p", "scale=smoke", "restrict=fourier"],
-            "FourierTruncation() of (128, 128) to points=(32, 32) needs periodic axes",
+            "FourierTruncation() from (128, 128) to points=(32, 32) needs periodic axes",
         ),
         (["path=p", "worker=2"], "no setting 'worker'; did you mean workers?"),
         (["path=p", "seed=-1"], "seed=-1 must be a whole number from 0 on"),
@@ -72,7 +72,7 @@ def test_overrides(arguments: list[str], check) -> None:
         (["path=p", "shard=4/4"], "shard=4/4 must be i/n with i from 0 to n - 1"),
         (["path=p", "shard=one"], "shard=one must be i/n"),
         (["path=p", "data.problem.gama=[1,2]"], "gama"),
-        (["path=p", "data.points.test=[[256,256]]"], "finer than the simulation's (128, 128)"),
+        (["path=p", "data.points.test=[[256,256]]"], "finer than those of the simulation, (128, 128)"),
         (["path=p", "data.points.test=[[128]]"], "points=(128,) have 1 entries"),
         (["path=p", "data.points.test=[128,128]"], "data.points.test=[128, 128] must list resolutions"),
         (["path=p", "data.points.test=[[0,128]]"], "data.points.test=[[0, 128]] must list resolutions"),

@@ -71,7 +71,7 @@ def test_fourier_truncation_is_refused_between_walls():
     assert error > 0.1
     grid = Grid(extent=(1.0, 1.0), points=(128, 64), periodic=(True, False))
     FourierTruncation().check(grid, (32, 64))
-    with pytest.raises(ValueError, match=r"to points=\(128, 32\) needs periodic axes there, periodic=\(True, False\)"):
+    with pytest.raises(ValueError, match=r"to points=\(128, 32\) needs periodic axes, but periodic=\(True, False\)"):
         FourierTruncation().check(grid, (128, 32))
 
 

@@ -28,9 +28,9 @@ def test_points_of_a_folder_without_a_manifest(tmp_path: Path) -> None:
     assert [splits.source(split).grid.points for split in SPLITS] == [(8,), (8,), (16,)]  # a test may be finer
     assert splits.resolutions("test") == ((16,),)
     for split in ("train", "valid"):
-        with pytest.raises(ValueError, match=rf"points=\(16,\) are asked for; .*{split} has \(8,\)"):
+        with pytest.raises(ValueError, match=rf"points=\(16,\) are not available; .*{split} has \(8,\)"):
             Splits(files=files, window=WINDOW, points=(16,)).dataset(split)
-    with pytest.raises(ValueError, match=r"points=\(8,\) are asked for; .*test has \(16,\)"):
+    with pytest.raises(ValueError, match=r"points=\(8,\) are not available; .*test has \(16,\)"):
         splits.dataset("test", (8,))
 
 
@@ -40,5 +40,5 @@ def test_points_of_one_file(tmp_path: Path) -> None:
     array = ArrayFile(path=str(tmp_path / "u.npy"), axes=(Axis.SIMULATION, Axis.TIME, Axis.SPACE))
     for files in (WellFiles(path=str(tmp_path / "u.hdf5")), array):
         assert Splits(files=files, window=WINDOW, points=(8,)).dataset("train").grid.points == (8,)
-        with pytest.raises(ValueError, match=r"points=\(16,\) are asked for; .*u\..* has \(8,\)"):
+        with pytest.raises(ValueError, match=r"points=\(16,\) are not available; .*u\..* has \(8,\)"):
             Splits(files=files, window=WINDOW, points=(16,)).dataset("train")

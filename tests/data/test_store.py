@@ -153,7 +153,7 @@ def test_a_missing_or_foreign_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"none\.hdf5 does not exist"):
         read_shard(tmp_path / "none.hdf5")
     (tmp_path / "text.hdf5").write_text("no HDF5")
-    with pytest.raises(OSError, match=r"text.hdf5 is no readable HDF5 file"):
+    with pytest.raises(OSError, match=r"text.hdf5 is not a readable HDF5 file"):
         WellFiles(path=str(tmp_path / "text.hdf5")).open()
     with h5py.File(tmp_path / "plain.hdf5", "w") as file:
         file["a"] = 1

@@ -128,5 +128,5 @@ def test_simulations_that_do_not_fit_are_refused(surrogate, simulations, tmp_pat
         with pytest.raises(ValueError, match=message):
             predict_file(model, file, tmp_path / "y.hdf5", **options)
     assert [path.name for path in tmp_path.iterdir()] == ["x.hdf5"]
-    with pytest.raises(ValueError, match=r"points=\(16, 8\) are asked for; .* has \(8, 4\)"):
+    with pytest.raises(ValueError, match=r"points=\(16, 8\) are not available; .* has \(8, 4\)"):
         predict_file(surrogate, tmp_path, tmp_path / "y.hdf5", points=(16, 8))

@@ -1,4 +1,4 @@
-"""One array in a file, read piece by piece: bounded memory, and handles that survive worker processes."""
+"""Arrays in files, read in parts: in bounded memory, with handles that survive worker processes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import numpy as np
 from jaxtyping import Shaped
 
 Index = tuple[SupportsIndex | slice, ...]
-BITE = 2**24  # bytes that are read at once of an array of which some rows are kept
+READ_BYTES = 2**24  # bytes that are read at once from an array of which some rows are loaded
 _ALL = slice(None)
 
 
 class StoredArray(ABC):
-    """An array that knows its file, key and shape, and reads a part of itself.
+    """An array in a file, with its key and shape, of which parts can be read.
 
     >>> MemoryArray(np.arange(6.0).reshape(2, 3), file="numbers.npy").read((1, slice(0, 2)))
     array([3., 4.])
@@ -35,7 +35,7 @@ class StoredArray(ABC):
 
     @abstractmethod
     def read(self, index: Index) -> Shaped[np.ndarray, "..."]:
-        """The part at `index`: a number or a range for each axis."""
+        """The part at `index`, a number or a range for each axis."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.key or 'array'} {self.shape}"
@@ -46,7 +46,7 @@ class StoredArray(ABC):
 
 
 class MemoryArray(StoredArray):
-    """An array that is in memory already."""
+    """An array in memory."""
 
     def __init__(self, values: Shaped[np.ndarray, "..."], *, file: str, key: str = "") -> None:
         super().__init__(file=file, key=key, shape=values.shape, dtype=values.dtype)
@@ -57,7 +57,7 @@ class MemoryArray(StoredArray):
 
 
 class PartialArray(StoredArray):
-    """Some rows of an array along `axis`, ascending, in memory; the others cannot be read.
+    """Some rows of an array along `axis`, ascending, in memory; other rows cannot be read.
 
     >>> whole = MemoryArray(np.arange(6.0).reshape(3, 2), file="numbers.npy")
     >>> PartialArray(whole, axis=0, rows=[0, 2]).read((2, slice(None)))
@@ -68,30 +68,30 @@ class PartialArray(StoredArray):
         super().__init__(file=array.file, key=array.key, shape=array.shape, dtype=array.dtype)
         self.axis = axis
         self.values = np.empty((*self.shape[:axis], len(rows), *self.shape[axis + 1 :]), self.dtype)
-        self._places = {row: place for place, row in enumerate(rows)}
+        self._number = {row: number for number, row in enumerate(rows)}
         before = (_ALL,) * axis
-        # Neither all at once nor row by row: a row of the last axis is a number here and there of the whole file.
-        at_once = max(1, BITE * self.shape[axis] // max(1, self.nbytes))
+        # In blocks: one read would need too much memory, and a row of the last axis is spread over the whole file.
+        at_once = max(1, READ_BYTES * self.shape[axis] // max(1, self.nbytes))
         for start in range(0, self.shape[axis], at_once):
             low, high = np.searchsorted(rows, (start, start + at_once))
             if low < high:
-                kept = np.asarray(rows[low:high])
-                bite = array.read((*before, slice(kept[0], kept[-1] + 1)))
-                self.values[(*before, slice(low, high))] = bite.take(kept - kept[0], axis)
+                selected = np.asarray(rows[low:high])
+                block = array.read((*before, slice(selected[0], selected[-1] + 1)))
+                self.values[(*before, slice(low, high))] = block.take(selected - selected[0], axis)
 
     def read(self, index: Index) -> Shaped[np.ndarray, "..."]:
         row = index[self.axis]
-        place = None if isinstance(row, slice) else self._places.get(operator.index(row))
-        if place is None:
+        number = None if isinstance(row, slice) else self._number.get(operator.index(row))
+        if number is None:
             raise IndexError(f"{row} along axis {self.axis} of {self} was not loaded")
-        return np.asarray(self.values[(*index[: self.axis], place, *index[self.axis + 1 :])])
+        return np.asarray(self.values[(*index[: self.axis], number, *index[self.axis + 1 :])])
 
 
 class ContiguousArray(StoredArray):
-    """An array whose bytes lie in order from `offset` on, read with one `pread` where a part is one piece.
+    """An array with contiguous bytes from `offset` on, read with one `pread` where a part is contiguous too.
 
-    Not by mapping it into memory, as long as that can be avoided: reading a file that has become shorter is
-    then an error and not a dead process.
+    Memory maps are avoided where possible: reading a file that has become shorter is then an error and does not kill
+    the process.
     """
 
     def __init__(
@@ -114,17 +114,17 @@ class ContiguousArray(StoredArray):
         low, high, step = part.indices(self.shape[axis])
         if step != 1 or high < low or any(other != _ALL for other in index[axis + 1 :]):
             return np.array(np.memmap(self.file, self.dtype, "r", self.offset, self.shape)[index])
-        # Numbers, then one range, then whole axes: the part is one piece of the file.
+        # numbers, then one range, then whole axes: the part is contiguous
         stride = self._strides[axis]
         values = self._bytes(start + low * stride, (high - low) * stride)
         return values.reshape(high - low, *self.shape[axis + 1 :])
 
     def _bytes(self, start: int, count: int) -> Shaped[np.ndarray, "..."]:
         size = count * self.dtype.itemsize
-        place = self.offset + start * self.dtype.itemsize
-        content = os.pread(self.handles.descriptor(self.file), size, place)
+        position = self.offset + start * self.dtype.itemsize
+        content = os.pread(self.handles.descriptor(self.file), size, position)
         while 0 < len(content) < size:  # one call reads at most 2 GiB
-            more = os.pread(self.handles.descriptor(self.file), size - len(content), place + len(content))
+            more = os.pread(self.handles.descriptor(self.file), size - len(content), position + len(content))
             if not more:
                 break
             content += more
@@ -134,7 +134,7 @@ class ContiguousArray(StoredArray):
 
 
 class ChunkedArray(StoredArray):
-    """An HDF5 data set in chunks, perhaps compressed: read by h5py."""
+    """An HDF5 data set in chunks, possibly compressed, read by h5py."""
 
     def __init__(self, handles: Handles, dataset: h5py.Dataset) -> None:
         super().__init__(
@@ -150,7 +150,7 @@ class ChunkedArray(StoredArray):
 
 
 class Handles:
-    """Open files, at most `limit` of each kind, opened anew in every process that uses them."""
+    """Open files, at most `limit` of them, opened anew in every process that uses them."""
 
     def __init__(self, limit: int = 128) -> None:
         self.limit = limit
@@ -158,7 +158,7 @@ class Handles:
         self._open: OrderedDict[tuple[str, str], _Descriptor | h5py.File] = OrderedDict()
 
     def descriptor(self, file: str) -> int:
-        """A file descriptor to read from."""
+        """A file descriptor for reading."""
         return self._get(("bytes", file), lambda: _Descriptor(file)).number
 
     def hdf5(self, file: str) -> h5py.File:
@@ -188,7 +188,7 @@ class _Descriptor:
         self.number = -1
         self.number = os.open(file, os.O_RDONLY)
         if os.fstat(self.number).st_size <= 2**26 and hasattr(os, "posix_fadvise"):
-            # Samples are read in random order: fetch a whole shard in one go rather than page by page.
+            # samples are read in random order: fetch a whole shard at once, not page by page
             os.posix_fadvise(self.number, 0, 0, os.POSIX_FADV_WILLNEED)
 
     def __del__(self) -> None:
@@ -196,8 +196,18 @@ class _Descriptor:
             os.close(self.number)
 
 
+def open_hdf5(path: Path) -> h5py.File:
+    """An HDF5 file, open for reading; an `OSError` names the file if it cannot be read."""
+    try:
+        return h5py.File(path, "r")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist; needed an HDF5 file") from None
+    except OSError as error:
+        raise OSError(f"{path} is not a readable HDF5 file: {error}") from error
+
+
 def hdf5_array(handles: Handles, dataset: h5py.Dataset) -> StoredArray:
-    """The quickest way to read an HDF5 data set; a small one is read at once."""
+    """The fastest array for an HDF5 data set; a small one is read at once."""
     key = dataset.name.strip("/")
     file = _whole_path(dataset)
     if dataset.dtype.kind not in "fiub":
@@ -212,7 +222,7 @@ def hdf5_array(handles: Handles, dataset: h5py.Dataset) -> StoredArray:
 
 
 def _whole_path(dataset: h5py.Dataset) -> str:
-    """The path of a data set's file, which stays right when the working folder changes."""
+    """The absolute path of the file of a data set, which stays valid when the working folder changes."""
     return str(Path(dataset.file.filename).resolve())
 
 

@@ -1,4 +1,4 @@
-"""The two bases in which solvers and random fields are diagonal, on the cell-centred points of an axis."""
+"""Fourier and cosine bases on the cell-centred points of an axis, in which the Laplacian is diagonal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mondrian.grid import Grid
 
 
 class Basis(NamedTuple):
-    """Functions on one axis: their values, their derivatives and their wavenumbers, in float64."""
+    """Basis functions on one axis: values, derivatives and wavenumbers, in float64."""
 
     values: Float[Tensor, "point mode"]
     derivatives: Float[Tensor, "point mode"]
@@ -25,8 +25,8 @@ def cosine_basis(grid: Grid, axis: int, modes: int) -> Basis:
 
     $$\varphi_0 = 1, \qquad \varphi_m(x) = \sqrt2 \cos(k_m x), \qquad k_m = \pi m / L$$
 
-    The first $n$ of them are orthonormal under the mean over the $n$ points (this is the DCT-II), and they
-    diagonalise the 5-point Laplacian too.
+    The first $n$ are orthonormal under the mean over the $n$ points (this is the DCT-II) and also diagonalise the
+    5-point Laplacian.
 
     >>> phi = cosine_basis(Grid(extent=(2.0,), points=(8,)), 0, 8).values
     >>> torch.allclose(phi.T @ phi / 8, torch.eye(8, dtype=torch.float64))
@@ -43,8 +43,8 @@ def fourier_basis(grid: Grid, axis: int, modes: int) -> Basis:
     $$\varphi_0 = 1, \quad \varphi_{2m-1}(x) = \sqrt2 \cos(k_m x), \quad \varphi_{2m}(x) = \sqrt2 \sin(k_m x),
     \qquad k_m = 2 \pi m / L$$
 
-    `wavenumbers` has $k_m$ for both of a pair. An odd number of modes up to $n$ is orthonormal under the mean
-    over the $n$ points.
+    `wavenumbers` holds $k_m$ for both functions of a pair. An odd number of modes, up to $n$, is orthonormal under the
+    mean over the $n$ points.
 
     >>> phi = fourier_basis(Grid(extent=(2.0,), points=(8,), periodic=(True,)), 0, 7).values
     >>> torch.allclose(phi.T @ phi / 8, torch.eye(7, dtype=torch.float64))
@@ -58,19 +58,19 @@ def fourier_basis(grid: Grid, axis: int, modes: int) -> Basis:
 
 
 def axis_basis(grid: Grid, axis: int, modes: int) -> Basis:
-    """The Fourier basis on a periodic axis, the cosine basis on any other."""
+    """The Fourier basis on a periodic axis, the cosine basis on another."""
     return (fourier_basis if grid.periodic[axis] else cosine_basis)(grid, axis, modes)
 
 
 def axis_wavenumbers(grid: Grid, axis: int, modes: int) -> Float[Tensor, " mode"]:
-    """Wavenumbers of the basis functions of an axis, in radians a unit of length."""
+    """Wavenumbers of the basis functions of an axis, in radians per unit of length."""
     mode, unit = torch.arange(modes), math.pi / grid.extent[axis]
     halves = 2 * ((mode + 1) // 2) if grid.periodic[axis] else mode
     return halves.double() * unit
 
 
 def resolved_modes(grid: Grid, axis: int) -> int:
-    """Number of basis functions that the points of an axis tell apart, without the lone one at Nyquist.
+    """The number of basis functions that the points of an axis resolve, without the Nyquist mode.
 
     >>> resolved_modes(Grid(extent=(1.0, 1.0), points=(8, 8), periodic=(True, False)), 0)
     7
@@ -79,17 +79,17 @@ def resolved_modes(grid: Grid, axis: int) -> int:
     return 2 * ((n - 1) // 2) + 1 if grid.periodic[axis] else n
 
 
-def samples_at_once(wanted: int, like: Tensor, *shapes: tuple[int, ...]) -> int:
-    """How many samples may be worked on together, the arithmetic of each being as if it were alone.
+def samples_at_once(requested: int, like: Tensor, *shapes: tuple[int, ...]) -> int:
+    """How many samples may be computed together such that each is rounded as if it were alone.
 
-    On a CPU a matrix product may round differently when an operand starts elsewhere in a 64-byte line (MKL's in
-    float64 does). Samples whose operands, of the given `shapes`, fill whole lines all start alike; others are
-    taken one by one. Other devices take all that is wanted.
+    On a CPU the rounding of a matrix product may depend on where an operand starts in a 64-byte cache line (with MKL in
+    float64 it does). Samples are computed together if their operands, of the given `shapes`, fill whole lines, and one
+    by one if not. On other devices the number is `requested`.
     """
     if like.device.type != "cpu":
-        return wanted
+        return requested
     fill_lines = all(math.prod(shape) * like.element_size() % 64 == 0 for shape in shapes)
-    return wanted if fill_lines else 1
+    return requested if fill_lines else 1
 
 
 def apply_along(
@@ -97,8 +97,8 @@ def apply_along(
 ) -> Float[Tensor, "batch *image"]:
     """`matrix` times each line of `u` along one space axis.
 
-    A sample's result is the same to the last bit whatever stands beside it: its products have a size that
-    doesn't depend on the batch.
+    The result of a sample does not depend on the other samples, to the last bit: the sizes of its products do not
+    depend on the batch.
     """
     space = u.shape[1:]
     image = (*space[:axis], matrix.shape[0], *space[axis + 1 :])
@@ -116,7 +116,7 @@ def _apply_along(matrix: Tensor, u: Tensor, axis: int) -> Tensor:
 
 
 def _turns(points: int, mode: Int[Tensor, " mode"]) -> Float[Tensor, "point mode"]:
-    """The angle 2 pi m (j + 1/2) / n, reduced as whole numbers: many turns would cost digits."""
+    """The angle 2 pi m (j + 1/2) / n, reduced in integers: full turns would cost digits."""
     odd = 2 * torch.arange(points) + 1
     return (odd[:, None] * mode % (4 * points)).double() * (math.pi / points)
 

@@ -19,7 +19,8 @@ from tqdm import tqdm
 
 from mondrian import __version__
 from mondrian.data.manifest import FILE, Manifest, Shard, collect
-from mondrian.data.problems import Problem, simulation_seed
+from mondrian.data.problems import Problem
+from mondrian.data.seeds import simulation_seed
 from mondrian.data.store import Simulations, damage, read_identity, write_shard
 from mondrian.support.files import remove_partial
 from mondrian.support.lock import locked_numbers

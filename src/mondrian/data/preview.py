@@ -1,6 +1,6 @@
-"""Pictures of a few simulations: a PNG of rows over time, and a GIF where there are frames to show.
+"""Previews of a few simulations: a PNG with one row per simulation, and a GIF of their frames.
 
-Of fields on a line the space-time diagram, of fields in space the slice through the middle of the last axis.
+Fields on a line are shown as space-time diagrams, fields in space by the middle slice of the last axis.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLOURS = "RdBu_r"
 
 
 def write_preview(source: Source, folder: Path, *, name: str, simulations: int = 4, columns: int = 6) -> list[Path]:
-    """Pictures of the first field: `NAME.png`, and `NAME.gif` for more than two steps of planes."""
+    """Previews of the first field that changes: `NAME.png`, and `NAME.gif` for planes at more than two steps."""
     field = next(field for field in source.fields.values() if field.changes)
     count = min(simulations, len(source))
     files = [folder / f"{name}.png"]
@@ -37,18 +37,18 @@ def write_preview(source: Source, folder: Path, *, name: str, simulations: int =
 
 
 def draw(source: Source, field: Field, simulations: int, columns: int) -> Figure:
-    """Simulations over time in one colour scale; time runs to the right, or down where there are few steps."""
+    """Field panels in one colour scale; time runs to the right, or down if there are few steps."""
     steps = min(source.steps[:simulations])
-    picked = np.unique(np.linspace(0, steps - 1, min(columns, steps)).round().astype(int))
-    values = [_values(field, simulation, steps)[picked] for simulation in range(simulations)]
+    shown = np.unique(np.linspace(0, steps - 1, min(columns, steps)).round().astype(int))
+    values = [_values(field, simulation, steps)[shown] for simulation in range(simulations)]
     scale = float(max(np.abs(row).max() for row in values))
-    down = len(picked) < simulations
-    figure, axes = _figure(len(picked), simulations) if down else _figure(simulations, len(picked))
+    down = len(shown) < simulations
+    figure, axes = _figure(len(shown), simulations) if down else _figure(simulations, len(shown))
     for simulation, frames in enumerate(values):
-        for place, frame in enumerate(frames):
-            ax = axes[place][simulation] if down else axes[simulation][place]
+        for index, frame in enumerate(frames):
+            ax = axes[index][simulation] if down else axes[simulation][index]
             image = _show(ax, source, frame, scale)
-    times, numbers = [f"t = {source.times[step]:.3g}" for step in picked], _numbers(source, simulations)
+    times, numbers = [f"t = {source.times[step]:.3g}" for step in shown], _numbers(source, simulations)
     above, beside = (numbers, times) if down else (times, numbers)
     for ax, text in zip(axes[0], above, strict=True):
         ax.set_title(text, fontsize=9)
@@ -59,7 +59,7 @@ def draw(source: Source, field: Field, simulations: int, columns: int) -> Figure
 
 
 def draw_space_time(source: Source, field: Field, simulations: int) -> Figure:
-    """One panel a simulation: x to the right, time upwards."""
+    """One panel per simulation: x to the right, time upwards."""
     steps = min(source.steps[:simulations])
     values = [_values(field, simulation, steps) for simulation in range(simulations)]
     scale = float(max(np.abs(rows).max() for rows in values))
@@ -94,7 +94,7 @@ def _animate(source: Source, field: Field, simulations: int, path: Path) -> None
 
 
 def _figure(rows: int, columns: int, *, size: float = 1.6) -> tuple[Figure, list[list[Axes]]]:
-    # Not through pyplot: it keeps every figure in a list of its own.
+    # not pyplot, which keeps a reference to every figure
     layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.04)
     figure = Figure(figsize=(size * columns + 1.2, size * rows + 0.4), layout=layout)
     FigureCanvasAgg(figure)
@@ -105,14 +105,14 @@ def _show(ax: Axes, source: Source, values: Float[np.ndarray, "x y"], scale: flo
     (x, y), (width, height) = source.grid.origin[:2], source.grid.extent[:2]
     ax.set_xticks([])
     ax.set_yticks([])
-    # Axis 0 is x: to the right in the picture, so the array is turned.
+    # axis 0 is x and points to the right, so the array is transposed
     return ax.imshow(
         values.T, origin="lower", extent=(x, x + width, y, y + height), cmap=COLOURS, vmin=-scale, vmax=scale
     )
 
 
 def _values(field: Field, simulation: int, steps: int) -> Float[np.ndarray, "step ..."]:
-    """The first channel over time: of a line or a plane, or of the plane in the middle."""
+    """The first channel over time, of a line or plane; in space, of the middle plane."""
     values = field.read(simulation, slice(0, steps))[:, 0].astype(np.float32)
     return values[..., values.shape[-1] // 2] if values.ndim > 3 else values
 

@@ -1,8 +1,7 @@
-"""Problems: the paper's two and one more. A problem turns a seed into a simulation."""
+"""Problems: partial differential equations with random data, which turn a seed into a simulation."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,10 +14,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Restriction
+from mondrian.data.seeds import uniform
 from mondrian.data.solvers import allen_cahn, kuramoto_sivashinsky, navier_stokes
 from mondrian.data.solvers.checks import check_steps
 from mondrian.data.store import AXES, Simulations
 from mondrian.grid import Grid
+from mondrian.support.former import former_names
 from mondrian.support.spec import Spec
 
 Fields = dict[str, Float[Tensor, "simulation time ..."]]
@@ -29,14 +30,14 @@ Scalars = Mapping[str, Float[np.ndarray, " simulation"]]
 class Problem(Spec, ABC):
     """A partial differential equation with random data: `seed -> simulation`, in float32.
 
-    Simulated on `grid` and restricted to the points that are asked for, because solutions of the equation on
-    coarse grids are other solutions; `native` solves on each of the grids all the same.
+    A simulation runs on `grid` and is then restricted to the requested points, because a simulation on a coarse grid
+    has another solution; with `native` it runs on each requested grid nevertheless.
     """
 
     name: ClassVar[str]
-    unknown: ClassVar[str]  # the field that is solved for
-    mean_free: ClassVar[bool] = False  # whether its mean is zero, and stays so
-    chunk: ClassVar[int]  # simulations solved together; no influence on the values
+    unknown: ClassVar[str]  # the field to solve for
+    mean_free: ClassVar[bool] = False  # whether its mean is zero at all times
+    chunk: ClassVar[int]  # simulations that are solved together; the values do not depend on it
 
     grid: Grid
     restriction: Restriction
@@ -45,55 +46,55 @@ class Problem(Spec, ABC):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.grid.points:
-            raise ValueError(f"grid={self.grid} has no points; needed the points to simulate on")
+            raise ValueError(f"grid={self.grid} has no points; needed those to simulate on")
         if not self.grid.is_cell_centred:
-            raise ValueError(f"grid={self.grid} has points at its ends; needed cell-centred ones")
+            raise ValueError(f"grid={self.grid} has points at its ends; needed cell-centred points")
 
     @property
     def can_continue(self) -> bool:
-        """Whether `continued` is there."""
+        """Whether the problem implements `continued`."""
         return type(self).continued is not Problem.continued
 
     @property
     @abstractmethod
     def times(self) -> Float[np.ndarray, " time"]:
-        """The times that are stored."""
+        """The times of the stored frames."""
 
     @abstractmethod
     def solve(self, seeds: Sequence[int], grid: Grid) -> tuple[Fields, Scalars]:
-        """The fields and scalars of simulations on one grid."""
+        """Fields and scalars of simulations on one grid."""
 
     def continued(
         self, state: Float[Tensor, "simulation ..."], scalars: Scalars, grid: Grid, frames: int
     ) -> Float[Tensor, "simulation frame ..."]:
-        """What a state of the field becomes: the next `frames` of those that are stored, on one grid."""
-        raise NotImplementedError(f"{self.name} does not say how it goes on from a state")
+        """The next `frames` stored frames after a state of the field, on one grid."""
+        raise NotImplementedError(f"{self.name} cannot continue from a state")
 
     @abstractmethod
     def check_grid(self, grid: Grid) -> None:
-        """Raise `ValueError` where the equation cannot be solved on `grid`."""
+        """Raise `ValueError` if the equation cannot be solved on `grid`."""
 
     def check(self, points: tuple[int, ...]) -> None:
-        """Raise `ValueError` where simulations cannot be stored at `points`."""
+        """Raise `ValueError` if simulations cannot be stored at `points`."""
         if self.grid.dim > len(AXES):
-            raise ValueError(f"grid={self.grid} has {self.grid.dim} axes; needed at most {len(AXES)} to be stored")
+            raise ValueError(f"grid={self.grid} has {self.grid.dim} axes; files store at most {len(AXES)}")
         if len(points) != self.grid.dim:
             raise ValueError(f"points={points} have {len(points)} entries; {self.name} needs {self.grid.dim}")
         if min(points) < 1:
-            raise ValueError(f"points={points} must be at least 1 an axis")
+            raise ValueError(f"points={points} must be at least 1 along each axis")
         if self.native:
             self.check_grid(self.grid.with_points(points))
             return
         self.check_grid(self.grid)
         if any(n > fine for n, fine in zip(points, self.grid.points, strict=True)):
             raise ValueError(
-                f"points={points} are finer than the simulation's {self.grid.points}; "
+                f"points={points} are finer than those of the simulation, {self.grid.points}; "
                 "needed a finer simulation, or native=true"
             )
         self.restriction.check(self.grid, points)
 
     def simulate(self, seeds: Sequence[int], points: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], Simulations]:
-        """Simulations at each of the resolutions; those of one seed are the same in any company."""
+        """Simulations at each of the resolutions; each depends on its seed alone, not on the other seeds."""
         if self.native:
             return {sizes: self._simulations(seeds, self.grid.with_points(sizes)) for sizes in points}
         fields, scalars = self.solve(seeds, self.grid)
@@ -121,10 +122,10 @@ class Problem(Spec, ABC):
 
 @dataclass(frozen=True)
 class AllenCahn(Problem):
-    r"""$u_t = \gamma \Delta u - (u^3 - u)$ without flux, from clipped random fields to $t = 6$, in any dimension.
+    r"""Allen-Cahn, $u_t = \gamma \Delta u - (u^3 - u)$ with zero flux, from clipped random fields to $t = 6$.
 
-    Stored in up to three dimensions: `u` at $t = 0$ and at the end, and `gamma`, uniform in `gamma` and drawn from the
-    simulation's own seed.
+    In any dimension; files store up to three. Stored are `u` at $t = 0$ and at the end, and the number `gamma`, drawn
+    uniformly from the interval `gamma` by the seed of the simulation.
     """
 
     name: ClassVar[str] = "allen_cahn"
@@ -150,7 +151,7 @@ class AllenCahn(Problem):
 
     def solve(self, seeds: Sequence[int], grid: Grid) -> tuple[Fields, Scalars]:
         low, high = self.gamma
-        # Solved with the float32 number that is stored.
+        # the solver uses the float32 number that is stored
         gamma = np.array([low + (high - low) * uniform(seed, "gamma") for seed in seeds], dtype=np.float32)
         start = allen_cahn.initial_condition(seeds, grid, dtype=torch.float32, device="cpu")
         end = self.continued(start, {"gamma": gamma}, grid, 1)
@@ -161,10 +162,10 @@ class AllenCahn(Problem):
     ) -> Float[Tensor, "simulation frame ..."]:
         if frames < 1:
             raise ValueError(f"frames={frames} must be at least 1")
-        found = [state]
+        states = [state]
         for _ in range(frames):
-            found.append(allen_cahn.solve(found[-1], torch.from_numpy(scalars["gamma"]), grid, time=self.time))
-        return torch.stack(found[1:], dim=1)
+            states.append(allen_cahn.solve(states[-1], torch.from_numpy(scalars["gamma"]), grid, time=self.time))
+        return torch.stack(states[1:], dim=1)
 
     def check_grid(self, grid: Grid) -> None:
         allen_cahn.check_grid(grid)
@@ -172,7 +173,7 @@ class AllenCahn(Problem):
 
 @dataclass(frozen=True)
 class Evolution(Problem):
-    """A problem in time: `steps` of length `dt`, of which `frames` are stored, equally far apart."""
+    """A problem in time: `steps` steps of length `dt`, of which `frames` are stored at equal intervals."""
 
     dt: float
     steps: int
@@ -196,7 +197,7 @@ class Evolution(Problem):
 class NavierStokes(Evolution):
     r"""Decaying turbulence, $\omega_t + u \cdot \nabla \omega = \nu \Delta \omega$ on a periodic box.
 
-    Stored: `vorticity` at `frames` times, every `steps / frames` steps.
+    Stored is `vorticity` at `frames` times, every `steps / frames` steps.
     """
 
     name: ClassVar[str] = "navier_stokes"
@@ -235,11 +236,10 @@ class NavierStokes(Evolution):
 
 @dataclass(frozen=True)
 class KuramotoSivashinsky(Evolution):
-    r"""Chaos on a ring, $u_t + u u_x + u_{xx} + u_{xxxx} = 0$.
+    r"""Kuramoto-Sivashinsky, $u_t + u u_x + u_{xx} + u_{xxxx} = 0$ on a ring: chaos in one dimension.
 
-    Stored: `u` at `frames` times, every `steps / frames` steps. `spin_up` steps come before, in which the random
-    initial data are forgotten: a model sees the states that the equation itself keeps coming back to. Solved in
-    float64, for errors grow.
+    Stored is `u` at `frames` times, every `steps / frames` steps, after `spin_up` steps in which the solution reaches
+    the attractor and forgets its random initial data. The solver uses float64, because errors grow.
     """
 
     name: ClassVar[str] = "kuramoto_sivashinsky"
@@ -276,25 +276,4 @@ class KuramotoSivashinsky(Evolution):
         kuramoto_sivashinsky.check_grid(grid)
 
 
-def simulation_seed(seed: int, split: str, index: int) -> int:
-    """The seed of one simulation: the first 63 bits of BLAKE2b over `seed/split/index`.
-
-    It knows nothing of shards, workers and machines, so neither does the simulation.
-
-    >>> simulation_seed(3, "train", 0) != simulation_seed(3, "test", 0)
-    True
-    """
-    return _digest(f"{seed}/{split}/{index}") >> 1
-
-
-def uniform(seed: int, name: str) -> float:
-    """A number in [0, 1) that belongs to a seed and a name, independent of all random fields of that seed.
-
-    >>> 0 <= uniform(7, "gamma") < 1
-    True
-    """
-    return (_digest(f"{seed}/{name}") >> 11) / 2**53
-
-
-def _digest(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+__getattr__ = former_names(__name__)

@@ -1,11 +1,11 @@
-r"""Gaussian random fields with a given spectrum, one function a seed at every resolution.
+r"""Gaussian random fields with a given spectrum, the same function of a seed at every resolution.
 
 A field is a sum over the basis functions of a box (real Fourier on periodic axes, cosines on the others),
 
 $$u(x) = \sum_k a(|k|)\, \xi_k\, \varphi_k(x), \qquad \xi_k \sim N(0, 1) \text{ independent.}$$
 
-The number $\xi_k$ depends on the seed and the mode alone. A finer grid adds finer modes and leaves the others
-as they are; with `modes` given, all grids sample one and the same function.
+The number $\xi_k$ depends on the seed and the mode alone. A finer grid adds finer modes and keeps the others; with
+given `modes`, all grids sample the same function.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from torch import Tensor
 from mondrian.data.bases import apply_along, axis_basis, axis_wavenumbers, resolved_modes
 from mondrian.grid import Grid
 
-# Amplitudes are normalised on the modes of this many points an axis, so that they don't change with the grid.
+# amplitudes are normalised over the modes of this number of points per axis, whatever the grid
 REFERENCE_POINTS = 128
-BLOCK = 2**14  # numbers of a stream that are drawn at once
+BLOCK = 2**14  # random numbers of a stream that are drawn at once
 
 
 def gaussian_random_field(
@@ -39,8 +39,8 @@ def gaussian_random_field(
 ) -> Float[Tensor, "batch *space"]:
     r"""Fields of mean zero with $E|\hat u_k|^2 \propto |k|^{-\mathrm{power}}$, $\hat u_0 = 0$.
 
-    `std` is the root of the mean variance over the box, counted over the modes of 128 points an axis; `modes`
-    is the number of basis functions an axis, all that the grid resolves if None.
+    `std` is the root of the mean variance over the box, summed over the modes of 128 points per axis; `modes` is the
+    number of basis functions per axis, by default all that the grid resolves.
 
     >>> coarse = Grid(extent=(2.0, 2.0), points=(4, 4))
     >>> fine = coarse.with_points((12, 12))  # every third point of it is a point of the coarse grid
@@ -78,8 +78,8 @@ def random_field(
 def noise(seeds: Sequence[int], modes: tuple[int, ...]) -> Float[Tensor, "batch *mode"]:
     r"""Standard normal numbers $\xi_k$, in float64, each a function of its seed and its mode.
 
-    Modes are counted in shells of equal $\max_a k_a$, so that the numbers of a smaller cube of modes are those
-    of a larger one. They come from the raw stream of Philox, which NumPy promises never to change.
+    Modes are numbered in shells of equal $\max_a k_a$, so that a smaller cube of modes has the numbers of a larger
+    one. They come from the raw stream of Philox, which NumPy promises never to change.
 
     >>> torch.equal(noise([7, 8], (3, 5)), noise([8, 7], (6, 6)).flip(0)[:, :3, :5])
     True
@@ -88,21 +88,21 @@ def noise(seeds: Sequence[int], modes: tuple[int, ...]) -> Float[Tensor, "batch 
         raise ValueError("seeds=() is empty; needed at least one seed")
     for seed in seeds:
         if seed < 0:
-            raise ValueError(f"seeds={list(seeds)} must not be negative; {seed} is")
+            raise ValueError(f"seeds={list(seeds)} must be at least 0; got {seed}")
     position = _positions(modes)
     order = position.argsort()
-    found = np.empty((len(seeds), position.size))
-    for numbers, seed in zip(found, seeds, strict=True):
+    uniforms = np.empty((len(seeds), position.size))
+    for numbers, seed in zip(uniforms, seeds, strict=True):
         numbers[order] = _uniform(int(seed), position[order])
-    return torch.special.ndtri(torch.from_numpy(found)).reshape(len(seeds), *modes)
+    return torch.special.ndtri(torch.from_numpy(uniforms)).reshape(len(seeds), *modes)
 
 
 def _positions(modes: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    r"""Where each mode $k$ of a box, in row-major order, stands in the order of shells, $s = \max_a k_a$.
+    r"""The position of each mode $k$ of a box, in row-major order, in the order of shells $s = \max_a k_a$.
 
-    Before it come the $s^d$ modes of smaller shells, and of its own those that begin as it does and have a smaller
-    $a$-th number, for each $a$: $(s + 1)^{d-a-1}$ of them for each such number, less the $s^{d-a-1}$ that do not reach
-    the shell if what they begin with does not.
+    It follows the $s^d$ modes of smaller shells and, for each $a$, those modes of its own shell that agree with it in
+    the first $a$ numbers and have a smaller $a$-th number: $(s + 1)^{d-a-1}$ for each such number, less the
+    $s^{d-a-1}$ that do not reach the shell unless the first $a$ numbers do.
     """
     index = np.indices(modes, sparse=True)
     shell = np.zeros(modes, dtype=np.int64)
@@ -118,21 +118,21 @@ def _positions(modes: tuple[int, ...]) -> npt.NDArray[np.int64]:
 
 
 def _uniform(seed: int, position: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Numbers in (0, 1) of a seed's stream at ascending positions; blocks without any are not drawn."""
+    """Numbers in (0, 1) of the stream of a seed at ascending positions; blocks without a position are skipped."""
     stream, at = np.random.Philox(seed), 0
     raw = np.empty(position.size, dtype=np.uint64)
     block = position // BLOCK
     starts = np.flatnonzero(np.diff(block, prepend=-1))
     for low, high in pairwise([*starts.tolist(), position.size]):
         begin = int(block[low]) * BLOCK
-        stream.advance((begin - at) // 4)  # it draws four at a time
+        stream.advance((begin - at) // 4)  # Philox draws four at a time
         raw[low:high] = stream.random_raw(BLOCK)[position[low:high] - begin]
         at = begin + BLOCK
     return ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 def wavenumber(grid: Grid, modes: tuple[int, ...]) -> Float[Tensor, "*mode"]:
-    """Length of the wave vector of every mode, in radians a unit of length."""
+    """The length of the wave vector of every mode, in radians per unit of length."""
     axes = [axis_wavenumbers(grid, axis, count) for axis, count in enumerate(modes)]
     squares = torch.stack([k.square() for k in torch.meshgrid(*axes, indexing="ij")])
     return squares.sum(dim=0).sqrt()

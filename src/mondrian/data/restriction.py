@@ -1,4 +1,4 @@
-"""From a fine grid to a coarse one: three maps on the trailing space axes, and each as a setting of a problem."""
+"""Restriction from a fine grid to a coarse one: three maps on the trailing space axes, each also a spec."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mondrian.support.spec import Spec
 
 
 def block_average(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
-    """Mean over the block of fine cells that a coarse cell covers; keeps the integral.
+    """The mean over the fine cells that a coarse cell covers, which keeps the integral.
 
     >>> block_average(torch.tensor([[1.0, 3.0, 5.0, 7.0]]), (2,))
     tensor([[2., 6.]])
@@ -30,7 +30,7 @@ def block_average(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Ten
 
 
 def linear(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
-    """Multilinear interpolation at the centres of the coarse cells. Second order; what is finer aliases.
+    """Multilinear interpolation at the centres of the coarse cells, of second order; finer modes alias.
 
     >>> linear(torch.tensor([[0.0, 1.0, 2.0, 9.0, 4.0, 5.0]]), (2,))
     tensor([[1., 4.]])
@@ -40,9 +40,9 @@ def linear(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, ".
 
 
 def fourier_truncate(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
-    """The periodic function through `u` without the modes that the coarse grid cannot carry, at its points.
+    """The periodic function through `u`, without the modes that the coarse grid does not resolve, at its points.
 
-    Exact for functions that the coarse grid resolves; the mode at its Nyquist frequency is left out.
+    Exact for functions that the coarse grid resolves; its Nyquist mode is left out.
 
     >>> x = (torch.arange(16) + 0.5) / 16
     >>> coarse = fourier_truncate(torch.sin(2 * torch.pi * x), (4,))
@@ -55,10 +55,10 @@ def fourier_truncate(u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[
 
 @dataclass(frozen=True)
 class Restriction(Spec):
-    """How a simulation is brought to a coarser grid."""
+    """A map from a simulation to a coarser grid."""
 
     def check(self, grid: Grid, points: tuple[int, ...]) -> None:
-        """Raise `ValueError` where `points`, no more than those of `grid` along any axis, cannot be made of those."""
+        """Raise `ValueError` if `grid` cannot be restricted to `points`, which are no finer along any axis."""
 
     def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
         raise NotImplementedError
@@ -77,7 +77,7 @@ class BlockAverage(Restriction):
 
 @dataclass(frozen=True)
 class Linear(Restriction):
-    """Interpolation at the coarse points, as the paper's authors did; what is finer aliases."""
+    """Interpolation at the coarse points, as in the paper; finer modes alias."""
 
     def __call__(self, u: Float[Tensor, "..."], points: tuple[int, ...]) -> Float[Tensor, "..."]:
         return linear(u, points)
@@ -85,13 +85,13 @@ class Linear(Restriction):
 
 @dataclass(frozen=True)
 class FourierTruncation(Restriction):
-    """The modes that the coarse grid carries, along periodic axes."""
+    """The modes that the coarse grid resolves, along periodic axes."""
 
     def check(self, grid: Grid, points: tuple[int, ...]) -> None:
         for n, m, periodic in zip(grid.points, points, grid.periodic, strict=True):
             if n != m and not periodic:
                 raise ValueError(
-                    f"restriction={self} of {grid.points} to points={points} needs periodic axes there, "
+                    f"restriction={self} from {grid.points} to points={points} needs periodic axes, but "
                     f"periodic={grid.periodic}; needed another restriction (restrict=average or linear)"
                 )
 
@@ -127,14 +127,14 @@ def _truncation_matrix(n: int, m: int) -> Float[Tensor, "coarse fine"]:
 
 
 def check_blocks(fine: tuple[int, ...], points: tuple[int, ...]) -> None:
-    """Raise `ValueError` where cells of the coarse grid are not made of whole cells of the fine one."""
+    """Raise `ValueError` if cells of the coarse grid do not consist of whole cells of the fine one."""
     if any(n % m for n, m in zip(fine, points, strict=True)):
-        raise ValueError(f"points={points} must divide the {fine} points; needed that, or another restriction")
+        raise ValueError(f"points={points} must divide the {fine} points; needed other points or another restriction")
 
 
 def _check(u: Float[Tensor, "..."], points: tuple[int, ...]) -> None:
     fine = tuple(u.shape[u.ndim - len(points) :])
     if not points or len(points) > u.ndim:
-        raise ValueError(f"points={points} needs one entry for each space axis of u, shape {tuple(u.shape)}")
+        raise ValueError(f"points={points} must have one entry for each space axis of u, shape {tuple(u.shape)}")
     if any(not 1 <= m <= n for m, n in zip(points, fine, strict=True)):
-        raise ValueError(f"points={points} must be between 1 and the {fine} points of u, which it restricts")
+        raise ValueError(f"points={points} must be between 1 and the {fine} points of u")

@@ -1,7 +1,7 @@
-"""Shards: simulations in The Well's HDF5 layout, written whole or not at all, each with its own checksum.
+"""Shards: files of simulations in The Well's HDF5 layout, written atomically, each with a checksum.
 
-A shard is built in memory and then written like any other file (temporary name, fsync, rename), so that a
-full disk is a plain `OSError` and a killed process leaves at most a file called `*.partial`.
+A shard is built in memory and then written like any other file (temporary name, fsync, rename). A full disk is thus a
+plain `OSError`, and a killed process leaves at most a file `*.partial`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from mondrian.data.arrays import open_hdf5
 from mondrian.grid import Grid
 from mondrian.support.files import write_atomically
 
@@ -28,7 +29,7 @@ IDENTITY = "mondrian"
 
 @dataclass(frozen=True, eq=False)
 class Simulations:
-    r"""Simulations $u^{(b)}(t, x)$ on one grid at common times, with numbers such as $\gamma^{(b)}$.
+    r"""Simulations $u^{(b)}(t, x)$ on one grid at common times, with scalars such as $\gamma^{(b)}$.
 
     Shapes: a field is `(simulation, time, *grid.points)`, a scalar `(simulation,)`.
 
@@ -66,22 +67,22 @@ class Simulations:
     def join(parts: Iterable[Simulations]) -> Simulations:
         """The simulations of all parts, in order; the parts share grid and times."""
         first, *rest = parts
-        everything = (first, *rest)
+        all_parts = (first, *rest)
         if any(part.grid != first.grid for part in rest):
-            raise ValueError(f"parts lie on different grids: {[part.grid.points for part in everything]}")
+            raise ValueError(f"parts lie on different grids: {[part.grid.points for part in all_parts]}")
         return Simulations(
             grid=first.grid,
             times=first.times,
-            fields={name: np.concatenate([part.fields[name] for part in everything]) for name in first.fields},
-            scalars={name: np.concatenate([part.scalars[name] for part in everything]) for name in first.scalars},
+            fields={name: np.concatenate([part.fields[name] for part in all_parts]) for name in first.fields},
+            scalars={name: np.concatenate([part.scalars[name] for part in all_parts]) for name in first.scalars},
         )
 
 
 def write_shard(path: Path, data: Simulations, *, name: str, identity: Mapping[str, Any]) -> str:
     """Write one shard atomically and return its checksum.
 
-    `name` is the data set's (The Well wants the same in all files of a folder); `identity` says which
-    simulations these are, and `read_identity` returns it.
+    `name` is that of the data set (The Well needs the same in all files of a folder); `identity` identifies the
+    simulations, and `read_identity` returns it.
     """
     image = io.BytesIO()
     with h5py.File(image, "w") as file:
@@ -94,8 +95,8 @@ def write_shard(path: Path, data: Simulations, *, name: str, identity: Mapping[s
 
 
 def read_shard(path: Path) -> Simulations:
-    """The inverse of `write_shard`; for other people's files use `mondrian.data.sources.WellFiles`."""
-    with _open(path) as file:
+    """The inverse of `write_shard`; for other files use `mondrian.data.sources.WellFiles`."""
+    with open_hdf5(path) as file:
         identity = identity_of(file, path)
         grid = Grid.from_json(identity["grid"])
         assert isinstance(grid, Grid)
@@ -108,13 +109,13 @@ def read_shard(path: Path) -> Simulations:
 
 
 def read_identity(path: Path) -> dict[str, Any]:
-    """What `write_shard` was given as `identity`, and the grid."""
-    with _open(path) as file:
+    """The `identity` that `write_shard` stored, with the grid."""
+    with open_hdf5(path) as file:
         return identity_of(file, path)
 
 
 def identity_of(file: h5py.File, path: Path) -> dict[str, Any]:
-    """The same of an open file."""
+    """The identity in an open file."""
     if IDENTITY not in file.attrs:
         raise ValueError(f"{path} has no attribute {IDENTITY!r}; needed a shard written by mondrian")
     identity: dict[str, Any] = json.loads(file.attrs[IDENTITY])
@@ -122,33 +123,33 @@ def identity_of(file: h5py.File, path: Path) -> dict[str, Any]:
 
 
 def stored_checksum(path: Path) -> str:
-    """The checksum that the shard carries, without looking at the data."""
-    with _open(path) as file:
+    """The checksum that is stored in the shard; the data are not read."""
+    with open_hdf5(path) as file:
         return str(file.attrs.get(CHECKSUM, ""))
 
 
 def damage(path: Path, expected: str | None = None) -> str | None:
-    """What is wrong with a shard, in words, or `None`: its data must hash to the checksum that it carries.
+    """A description of the damage of a shard, or `None`: its data must have the checksum that it stores.
 
-    `expected` is the checksum that a manifest has for it, if one has.
+    `expected` is the checksum in the manifest, if there is one.
     """
     try:
-        with _open(path) as file:
-            carried = str(file.attrs.get(CHECKSUM, ""))
-            found = checksum(file)
-    # h5py raises whatever the broken bytes happen to break.
+        with open_hdf5(path) as file:
+            stored = str(file.attrs.get(CHECKSUM, ""))
+            actual = checksum(file)
+    # damaged files raise errors of any kind in h5py
     except (OSError, KeyError, ValueError, RuntimeError, TypeError) as error:
         return f"cannot be read ({error})"
-    for meaning, wanted in (("it carries", carried), ("the manifest has", expected)):
-        if wanted is not None and found != wanted:
-            return f"its data have checksum {found[:12]}, {meaning} {wanted[:12] or 'none'}"
+    for where, needed in (("it carries", stored), ("the manifest has", expected)):
+        if needed is not None and actual != needed:
+            return f"its data have checksum {actual[:12]}, {where} {needed[:12] or 'none'}"
     return None
 
 
 def checksum(file: h5py.File) -> str:
-    """SHA-256 over every array (name, type, shape, bytes) and attribute, in the order of their names.
+    """SHA-256 over every array (name, type, shape, bytes) and attribute, in order of their names.
 
-    Equal for equal content, whichever version of HDF5 wrote the file.
+    It depends on the content alone, not on the version of HDF5.
     """
     digest = hashlib.sha256()
     names: list[str] = []
@@ -165,25 +166,16 @@ def checksum(file: h5py.File) -> str:
     return digest.hexdigest()
 
 
-def _open(path: Path) -> h5py.File:
-    try:
-        return h5py.File(path, "r")
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist; needed a shard") from None
-    except OSError as error:
-        raise OSError(f"{path} is no readable HDF5 file: {error}") from error
-
-
 def _fill(file: h5py.File, data: Simulations, name: str) -> None:
     axes = AXES[: data.grid.dim]
     file.attrs["dataset_name"] = name
     file.attrs["grid_type"] = "cartesian"
     file.attrs["n_spatial_dims"] = data.grid.dim
     file.attrs["n_trajectories"] = len(data)
-    file.attrs["simulation_parameters"] = _words(data.scalars)
+    file.attrs["simulation_parameters"] = _strings(data.scalars)
 
     dimensions = file.create_group("dimensions")
-    dimensions.attrs["spatial_dims"] = _words(axes)
+    dimensions.attrs["spatial_dims"] = _strings(axes)
     _dataset(dimensions, "time", data.times.astype(np.float32), sample=False)
     for number, axis in enumerate(axes):
         _dataset(dimensions, axis, data.grid.axis(number).numpy().astype(np.float32), sample=False, time=False)
@@ -192,8 +184,8 @@ def _fill(file: h5py.File, data: Simulations, name: str) -> None:
     for axis, points, periodic in zip(axes, data.grid.points, data.grid.periodic, strict=True):
         kind = "PERIODIC" if periodic else "WALL"
         condition = conditions.create_group(f"{axis}_{kind.lower()}")
-        condition.attrs["associated_dims"] = _words([axis])
-        condition.attrs["associated_fields"] = _words([])
+        condition.attrs["associated_dims"] = _strings([axis])
+        condition.attrs["associated_fields"] = _strings([])
         condition.attrs["bc_type"] = kind
         condition.attrs["sample_varying"] = False
         condition.attrs["time_varying"] = False
@@ -202,13 +194,13 @@ def _fill(file: h5py.File, data: Simulations, name: str) -> None:
         condition.create_dataset("mask", data=ends)
 
     scalars = file.create_group("scalars")
-    scalars.attrs["field_names"] = _words(data.scalars)
+    scalars.attrs["field_names"] = _strings(data.scalars)
     for key, numbers in data.scalars.items():
         _dataset(scalars, key, numbers, sample=True, time=False)
 
     for order in range(3):
         group = file.create_group(f"t{order}_fields")
-        group.attrs["field_names"] = _words(data.fields if order == 0 else [])
+        group.attrs["field_names"] = _strings(data.fields if order == 0 else [])
     for key, field in data.fields.items():
         dataset = _dataset(file["t0_fields"], key, field, sample=True, time=True)
         dataset.attrs["dim_varying"] = np.ones(data.grid.dim, dtype=bool)
@@ -217,7 +209,7 @@ def _fill(file: h5py.File, data: Simulations, name: str) -> None:
 def _dataset(
     group: h5py.Group, key: str, values: Shaped[np.ndarray, "..."], *, sample: bool, time: bool | None = None
 ) -> h5py.Dataset:
-    # Contiguous and uncompressed: a window of a simulation is then one read at a known place in the file.
+    # contiguous and uncompressed, so that a window of a simulation is one read at a known position
     dataset = group.create_dataset(key, data=np.ascontiguousarray(values))
     dataset.attrs["sample_varying"] = sample
     if time is not None:
@@ -225,5 +217,5 @@ def _dataset(
     return dataset
 
 
-def _words(names: Iterable[str]) -> np.ndarray:
+def _strings(names: Iterable[str]) -> np.ndarray:
     return np.array(list(names), dtype=h5py.string_dtype())

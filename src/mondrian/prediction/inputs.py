@@ -160,8 +160,8 @@ def from_simulations(source: Source, predictor: Predictor) -> Samples:
                 values[sample, place] = steps[id(found)][0 if step is None else present + step, number]
         return values
 
-    widest = np.result_type(*(piece.array.dtype for found in fields.values() for piece in found.pieces))
-    spatial = [piece.array.dtype for found in fields.values() if not found.is_number for piece in found.pieces]
+    widest = np.result_type(*(segment.array.dtype for field in fields.values() for segment in field.segments))
+    spatial = [segment.array.dtype for field in fields.values() if not field.is_number for segment in field.segments]
     dtype = np.result_type(*(spatial or [widest]))
     numbers = {name: found for name, found in source.fields.items() if found.is_number and len(found.channels) == 1}
     return Samples(

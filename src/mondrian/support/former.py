@@ -56,6 +56,7 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
 }
 
 NAMES: dict[str, dict[str, str]] = {  # names that moved: the module they left, and the one they are in now
+    "mondrian.data.problems": {"simulation_seed": "mondrian.data.seeds"},
     "mondrian.meshes": {
         "MeshFiles": "mondrian.data",
         "MeshSample": "mondrian.data.meshes",
@@ -101,6 +102,12 @@ RENAMED: dict[str, dict[str, str]] = {  # names that changed: the module they we
     "mondrian.models.shares": {
         "Shares": "mondrian.models.maps.AttentionMap",
         "attention_shares": "mondrian.models.maps.attention_map",
+    },
+    "mondrian.data.sources.base": {
+        "Piece": "mondrian.data.sources.base.Segment",
+        "grid_from_axes": "mondrian.data.sources.grids.grid_from_axes",
+        "grids_agree": "mondrian.data.sources.grids.grids_agree",
+        "same_grid": "mondrian.data.sources.same_grid",
     },
     "mondrian.operators": {"Evaluation": "mondrian.operators.KernelMethod"},
     "mondrian.resampling.places": {"places": "mondrian.resampling.axis_points.positions"},

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float64
 from tqdm import tqdm
 
-from mondrian.data.problems import simulation_seed
+from mondrian.data.seeds import simulation_seed
 from mondrian.data.solvers.poisson import Discs, distance, solve_poisson, triangulate
 from mondrian.points.mesh import Mesh, write_mesh
 from mondrian.support.settings_guard import SettingsGuard

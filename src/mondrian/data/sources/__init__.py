@@ -1,7 +1,8 @@
-"""Other people's files: each format becomes a `Source`."""
+"""Readers of data files: each format becomes a `Source`."""
 
-from mondrian.data.sources.base import Axis, Field, Files, Source, same_grid
+from mondrian.data.sources.base import Axis, Field, Files, Source
 from mondrian.data.sources.files import ArrayFile, PairFile
+from mondrian.data.sources.grids import same_grid
 from mondrian.data.sources.pdebench import PDEBenchFile
 from mondrian.data.sources.well import WellFiles
 

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Shaped
 
 from mondrian.data.arrays import ContiguousArray, Handles, MemoryArray, StoredArray
-from mondrian.data.sources.base import Axis, Field, Files, Piece, Source, spatial
+from mondrian.data.sources.base import Axis, Field, Files, Segment, Source, spatial
 from mondrian.grid import Grid
 
 ZIP = b"PK\x03\x04"  # how the files of `torch.save` begin since version 1.6
@@ -22,11 +22,11 @@ ZIP = b"PK\x03\x04"  # how the files of `torch.save` begin since version 1.6
 
 @dataclass(frozen=True)
 class ArrayFile(Files):
-    """Arrays with axes in an order that you give, on a box that you give.
+    """Arrays with given axes on a given box.
 
-    All arrays of `keys` (default: every array of the file) have the same `axes`. A `.npy` file has one array,
-    called `u` unless `keys` says otherwise; it is read piece by piece, the other kinds at once (`.pt` files
-    are mapped into memory). `.mat` files may be of any version; axes are as MATLAB shows them.
+    All arrays of `keys` (default: every array of the file) have the same `axes`. A `.npy` file has one array, called
+    `u` unless `keys` names it; it is read in parts, other files as a whole (`.pt` files are mapped into memory).
+    `.mat` files may be of any version; axes are in MATLAB's order.
 
     >>> ArrayFile(path="burgers.mat", axes=(Axis.SIMULATION, Axis.SPACE), keys=("a", "u"), extent=(1.0,)).axes
     (<Axis.SIMULATION: 'simulation'>, <Axis.SPACE: 'space'>)
@@ -61,7 +61,7 @@ class ArrayFile(Files):
 class PairFile(Files):
     """neuraloperator's `.pt` files: `x` and `y`, `(sample, *space)` or `(sample, channel, *space)`.
 
-    `extent` says how many axes the domain has, and with that whether there is a channel axis.
+    The length of `extent` is the number of spatial axes; any other axis after the first is the channel axis.
     """
 
     extent: tuple[float, ...] = (1.0, 1.0)
@@ -82,7 +82,7 @@ class PairFile(Files):
 
 
 def read_arrays(path: Path, keys: tuple[str, ...] = ()) -> dict[str, StoredArray]:
-    """The arrays of a file by their names; `ValueError` for names that it lacks."""
+    """The arrays of a file by name; `ValueError` for missing names."""
     readers: dict[str, Callable[[Path], Mapping[str, Shaped[np.ndarray, "..."]]]] = {
         ".npz": _read_npz,
         ".pt": read_tensors,
@@ -98,13 +98,13 @@ def read_arrays(path: Path, keys: tuple[str, ...] = ()) -> dict[str, StoredArray
         return {name: _read_npy(path, name)}
     if path.suffix not in readers:
         raise ValueError(f"{path} ends in {path.suffix!r}; needed .npy or one of {sorted(readers)}")
-    found = readers[path.suffix](path)
+    arrays = readers[path.suffix](path)
     for key in keys:
-        if key not in found:
-            raise ValueError(f"{path} has no key {key!r}; it has {sorted(found)}")
-    if not found:
+        if key not in arrays:
+            raise ValueError(f"{path} has no key {key!r}; it has {sorted(arrays)}")
+    if not arrays:
         raise ValueError(f"{path} holds no arrays")
-    return {key: MemoryArray(found[key], file=str(path), key=key) for key in keys or found}
+    return {key: MemoryArray(arrays[key], file=str(path), key=key) for key in keys or arrays}
 
 
 def _read_npy(path: Path, name: str) -> StoredArray:
@@ -112,7 +112,7 @@ def _read_npy(path: Path, name: str) -> StoredArray:
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         if isinstance(mapped, np.lib.npyio.NpzFile):
             mapped.close()
-            raise ValueError("it holds arrays by their names, as .npz does")
+            raise ValueError("it holds named arrays, as .npz does")
     if not (isinstance(mapped, np.memmap) and mapped.flags.c_contiguous and mapped.dtype.isnative):
         return MemoryArray(mapped, file=str(path), key=name)
     return ContiguousArray(
@@ -134,7 +134,7 @@ def _read_npz(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
 
 
 def read_tensors(path: Path, *, alone: str = "u") -> dict[str, Shaped[np.ndarray, "..."]]:
-    """The tensors of a file of `torch.save` by their names; that of a file with one and no name is called `alone`."""
+    """The tensors of a file of `torch.save` by name; a single tensor without a name is called `alone`."""
     with reading(path):
         with open(path, "rb") as file:
             zipped = file.read(len(ZIP)) == ZIP
@@ -152,19 +152,19 @@ def _numpy(tensor: torch.Tensor) -> Shaped[np.ndarray, "..."]:
 
 def _read_mat(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
     with reading(path):
-        if h5py.is_hdf5(path):  # version 7.3 is HDF5, where MATLAB's axes stand in reverse
+        if h5py.is_hdf5(path):  # version 7.3 is HDF5 with MATLAB's axes reversed
             with h5py.File(path, "r") as file:
                 return {key: node[()].T for key, node in file.items() if isinstance(node, h5py.Dataset)}
-        found = scipy.io.loadmat(path)
-    return {key: value for key, value in found.items() if not key.startswith("__")}
+        content = scipy.io.loadmat(path)
+    return {key: value for key, value in content.items() if not key.startswith("__")}
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Whatever goes wrong with the content of a file, as an error in one line that names it."""
+    """Turn any error about the content of a file into a `ValueError` in one line that names the file."""
     try:
         yield
-    except Exception as error:  # broken bytes raise whatever they happen to break
+    except Exception as error:  # damaged files raise errors of any kind
         if isinstance(error, OSError) and error.errno:  # the system's own, such as a lack of permission
             raise
         reason = (str(error) or repr(error)).splitlines()[0]
@@ -172,25 +172,25 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def _field(key: str, array: StoredArray, axes: tuple[Axis | int, ...]) -> Field:
-    if array.dtype.kind not in "fiub":  # neuraloperator's Darcy files say where the medium is with booleans
+    if array.dtype.kind not in "fiub":  # neuraloperator's Darcy files mark the medium by booleans
         raise ValueError(f"{array} has type {array.dtype}; needed real numbers")
     dim = sum(isinstance(axis, int) for axis in axes)
     simulations = array.shape[axes.index(Axis.SIMULATION)] if Axis.SIMULATION in axes else 1
-    piece = Piece(array, axes, dim=dim, simulations=simulations)
-    channels = tuple(f"{key}_{n}" for n in range(piece.channels)) if piece.channels > 1 else (key,)
-    return Field(name=key, channels=channels, pieces=(piece,))
+    segment = Segment(array, axes, dim=dim, simulations=simulations)
+    channels = tuple(f"{key}_{n}" for n in range(segment.channels)) if segment.channels > 1 else (key,)
+    return Field(name=key, channels=channels, segments=(segment,))
 
 
 def _source(path: str, fields: dict[str, Field], extent: tuple[float, ...], periodic: tuple[bool, ...]) -> Source:
-    first = next(iter(fields.values())).pieces[0]
+    first = next(iter(fields.values())).segments[0]
     points = tuple(first.length(axis) or 1 for axis in range(first.dim))
     for field in fields.values():
-        piece = field.pieces[0]
-        if piece.simulations != first.simulations or tuple(piece.length(a) for a in range(first.dim)) != points:
-            raise ValueError(f"{piece.array} and {first.array} differ in simulations or in grid")
+        segment = field.segments[0]
+        if segment.simulations != first.simulations or tuple(segment.length(a) for a in range(first.dim)) != points:
+            raise ValueError(f"{segment.array} and {first.array} differ in simulations or points; needed the same")
     if extent and len(extent) != first.dim:
         raise ValueError(f"extent={extent} has {len(extent)} entries; {first.array} needs {first.dim}")
-    steps = max(field.pieces[0].length(Axis.TIME) or 1 for field in fields.values())
+    steps = max(field.segments[0].length(Axis.TIME) or 1 for field in fields.values())
     return Source(
         name=path,
         grid=Grid(extent=extent or (1.0,) * first.dim, points=points, periodic=periodic),

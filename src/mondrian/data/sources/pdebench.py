@@ -8,11 +8,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from mondrian.data.arrays import Handles, hdf5_array
-from mondrian.data.sources.base import Axis, Field, Files, Piece, Source, grid_from_axes
+from mondrian.data.arrays import Handles, hdf5_array, open_hdf5
+from mondrian.data.sources.base import Axis, Field, Files, Segment, Source
+from mondrian.data.sources.grids import grid_from_axes
+from mondrian.data.store import AXES
 from mondrian.grid import Grid
 
-AXES = ("x", "y", "z")
 STATES = ("tensor", "density", "pressure", "Vx", "Vy", "Vz")
 
 
@@ -20,15 +21,16 @@ STATES = ("tensor", "density", "pressure", "Vx", "Vy", "Vz")
 class PDEBenchFile(Files):
     """One file of PDEBench, in any of its layouts.
 
-    - One array for all simulations: `tensor` `(simulation, time, *space)`, or a state a key (`density`,
-      `pressure`, `Vx`, ...), with `x-coordinate`, `t-coordinate`. A time axis of length 1 (Darcy flow) is
-      none, and `nu` is a field that does not change in time.
+    - One array for all simulations: `tensor` `(simulation, time, *space)`, or one key for each state (`density`,
+      `pressure`, `Vx`, ...), with `x-coordinate`, `t-coordinate`. A time axis of length 1 (Darcy flow) does not
+      count, and `nu` is a field that does not change in time.
     - One group for each seed: `0000/data` `(time, *space, channel)` with `0000/grid/x`, `0000/grid/t`; the
       field is called `data`.
     - Incompressible Navier-Stokes: `velocity` `(simulation, time, *space, component)`, `particles` with one
-      channel, `force` without time, `t` `(simulation, time)`. There are no coordinates: the box has length 1 an axis.
+      channel, `force` without time, `t` `(simulation, time)`. There are no coordinates: the box has length 1 along each
+      axis.
 
-    Files do not say whether they are periodic: `periodic` does, one entry for each axis.
+    The files do not store periodicity: `periodic` gives it, one entry for each axis.
     """
 
     periodic: tuple[bool, ...] = ()
@@ -37,11 +39,7 @@ class PDEBenchFile(Files):
         path = Path(self.path)
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist; needed a PDEBench file")
-        try:
-            file = h5py.File(path, "r")
-        except OSError as error:
-            raise OSError(f"{path} is no readable HDF5 file: {error}") from error
-        with file:
+        with open_hdf5(path) as file:
             if any(key in file for key in STATES):
                 return self._one_array(file)
             if any(isinstance(node, h5py.Group) and "data" in node for node in file.values()):
@@ -73,8 +71,8 @@ class PDEBenchFile(Files):
             elif steps == 1:
                 # A solution without time: the axis of length 1 counts as a channel.
                 axes = (Axis.SIMULATION, Axis.CHANNEL, *range(dim))
-            piece = Piece(hdf5_array(handles, dataset), axes, dim=dim, simulations=simulations)
-            fields[key] = Field(name=key, channels=(key,), pieces=(piece,))
+            segment = Segment(hdf5_array(handles, dataset), axes, dim=dim, simulations=simulations)
+            fields[key] = Field(name=key, channels=(key,), segments=(segment,))
         keys = [f"{axis}-coordinate" for axis in AXES[:dim]]
         coordinates = [np.asarray(self._dataset(file, key)) for key in keys]
         grid = grid_from_axes(coordinates, self._periodic(dim), file=self.path, keys=keys)
@@ -89,13 +87,13 @@ class PDEBenchFile(Files):
         if len(shape) < 3:
             raise ValueError(f"{self.path}: {seeds[0]}/data {shape} has rank {len(shape)}; needed (t, x, ..., channel)")
         dim = len(shape) - 2
-        pieces, steps = [], []
+        segments, steps = [], []
         for seed in seeds:
             dataset = self._dataset(file, f"{seed}/data")
             if dataset.shape[1:] != shape[1:]:
                 raise ValueError(f"{self.path}: {seed}/data {dataset.shape} differs from {seeds[0]}/data {shape}")
             axes = (Axis.TIME, *range(dim), Axis.CHANNEL)
-            pieces.append(Piece(hdf5_array(handles, dataset), axes, dim=dim, simulations=1))
+            segments.append(Segment(hdf5_array(handles, dataset), axes, dim=dim, simulations=1))
             steps.append(dataset.shape[0])
         channels = tuple(f"data_{n}" for n in range(shape[-1])) if shape[-1] > 1 else ("data",)
         keys = [f"{seeds[0]}/grid/{axis}" for axis in AXES[:dim]]
@@ -103,7 +101,7 @@ class PDEBenchFile(Files):
         return Source(
             name=self.path,
             grid=grid_from_axes(coordinates, self._periodic(dim), file=self.path, keys=keys),
-            fields={"data": Field(name="data", channels=channels, pieces=tuple(pieces))},
+            fields={"data": Field(name="data", channels=channels, segments=tuple(segments))},
             steps=tuple(steps),
             times=np.asarray(self._dataset(file, f"{seeds[0]}/grid/t")[: steps[0]], dtype=np.float64),
         )
@@ -113,7 +111,7 @@ class PDEBenchFile(Files):
         shape = file["velocity"].shape
         dim = len(shape) - 3
         if dim < 1 or shape[-1] != dim:
-            raise ValueError(f"{self.path}: velocity {shape} must be (b, t, x, ..., component), a component an axis")
+            raise ValueError(f"{self.path}: velocity {shape} must be (b, t, x, ..., component), one per axis")
         simulations, steps, *points = shape[:-1]
         vector, space = AXES[:dim], tuple(range(dim))
         fields = {}
@@ -124,9 +122,9 @@ class PDEBenchFile(Files):
         ):
             if key in file:
                 array = hdf5_array(handles, file[key])
-                piece = Piece(array, (*leading, *space, Axis.CHANNEL), dim=dim, simulations=simulations)
+                segment = Segment(array, (*leading, *space, Axis.CHANNEL), dim=dim, simulations=simulations)
                 channels = tuple(f"{key}_{part}" for part in parts) or (key,)
-                fields[key] = Field(name=key, channels=channels, pieces=(piece,))
+                fields[key] = Field(name=key, channels=channels, segments=(segment,))
         return Source(
             name=self.path,
             grid=Grid(extent=(1.0,) * dim, points=tuple(points), periodic=self._periodic(dim)),

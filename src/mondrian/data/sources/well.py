@@ -1,4 +1,4 @@
-"""The Well's HDF5 files, ours among them."""
+"""HDF5 files in The Well's layout, which is also ours."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ import h5py
 import numpy as np
 
 from mondrian.data import manifest
-from mondrian.data.arrays import Handles, MemoryArray, hdf5_array
-from mondrian.data.sources.base import Axis, Field, Files, Piece, Source, grid_from_axes, grids_agree
+from mondrian.data.arrays import Handles, MemoryArray, hdf5_array, open_hdf5
+from mondrian.data.sources.base import Axis, Field, Files, Segment, Source
+from mondrian.data.sources.grids import grid_from_axes, grids_agree
 from mondrian.data.store import IDENTITY, identity_of
 from mondrian.grid import Grid
 
 
 @dataclass(frozen=True)
 class WellFiles(Files):
-    """Files in The Well's layout: one file, a folder of them, a data set of The Well, or our own folder.
+    """Files in The Well's layout: one file, a folder of files, a data set of The Well, or one of ours.
 
     `split` picks `data/SPLIT` (`train`, `valid`, `test`); `points` picks a resolution of a folder made by
-    `mondrian generate`, where it may be left out if the split is stored at one resolution only; of other files it
-    must be theirs. Scalars are fields that are constant in space, vectors and tensors fields of several channels.
+    `mondrian generate` and may be left out if the split is stored at one resolution only; for other files it must be
+    theirs. Scalars become fields that are constant in space, vectors and tensors fields of several channels.
     """
 
     split: str | None = None
@@ -41,12 +42,12 @@ class WellFiles(Files):
                 raise ValueError(f"{part.name} lies on {part.grid}, {first.name} on {first.grid}; needed one grid")
             for key in sorted(first.fields.keys() ^ part.fields.keys()):
                 lacking = part if key in first.fields else first
-                raise ValueError(f"{lacking.name} has no field {key!r}; other files of the folder have it")
+                raise ValueError(f"{lacking.name} has no field {key!r}; needed it, as in other files of the folder")
         fields = {
             key: Field(
                 name=key,
                 channels=first.fields[key].channels,
-                pieces=tuple(piece for part in parts for piece in part.fields[key].pieces),
+                segments=tuple(segment for part in parts for segment in part.fields[key].segments),
             )
             for key in first.fields
         }
@@ -57,7 +58,7 @@ class WellFiles(Files):
         return source
 
     def files(self) -> list[Path]:
-        """The HDF5 files, after a look at the manifest if there is one."""
+        """The HDF5 files, checked against the manifest if there is one."""
         root = Path(self.path)
         if not root.exists():
             raise FileNotFoundError(f"{root} does not exist; needed an HDF5 file or a folder of them")
@@ -74,27 +75,23 @@ class WellFiles(Files):
     def _resolution(self, root: Path) -> Path:
         known = manifest.Manifest.load(root)
         if self.split is None or self.split not in known.points:
-            raise ValueError(f"split={self.split!r} is not in {root}; it has {list(known.points)}")
+            raise ValueError(f"split={self.split!r} is not in {root}; needed one of {list(known.points)}")
         stored = known.points[self.split]
         if not self.points and len(stored) > 1:
-            raise ValueError(f"{root} holds split {self.split!r} at {stored}; needed points=... to pick one")
+            raise ValueError(f"{root} holds split {self.split!r} at points {stored}; needed points=... to choose one")
         points = self.points or stored[0]
         if points not in stored:
             raise ValueError(f"points={points} are not stored for split {self.split!r} of {root}; it has {stored}")
         name = "x".join(map(str, points))
-        wanted = f"{name}/data/{self.split}/"
-        lacking = [path for path in known.missing if path.startswith(wanted)]
+        folder = f"{name}/data/{self.split}/"
+        lacking = [path for path in known.missing if path.startswith(folder)]
         if lacking:
-            raise ValueError(f"{root} is unfinished: {len(lacking)} files of {wanted} are missing, first {lacking[0]}")
+            raise ValueError(f"{root} is unfinished: {len(lacking)} files of {folder} are missing, first {lacking[0]}")
         return root / name
 
 
 def _read(path: Path, handles: Handles) -> Source:
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise OSError(f"{path} is no readable HDF5 file: {error}") from error
-    with file:
+    with open_hdf5(path) as file:
         names = _strings(_attribute(_group(file, "dimensions"), "spatial_dims"))
         simulations = int(_attribute(file, "n_trajectories"))
         grid = _grid(file, path, names)
@@ -127,10 +124,10 @@ def _field(
     simulations: int,
 ) -> Field:
     array = hdf5_array(handles, dataset)
-    if not axes and array.shape == (1,):  # the specification says float32(1), its own files hold float32()
+    if not axes and array.shape == (1,):  # shape (1,) in the specification, () in The Well's own files
         array = MemoryArray(array.read((0,)), file=array.file, key=array.key)
-    piece = Piece(array, axes, dim=dim, simulations=simulations)
-    return Field(name=key, channels=channels, pieces=(piece,))
+    segment = Segment(array, axes, dim=dim, simulations=simulations)
+    return Field(name=key, channels=channels, segments=(segment,))
 
 
 def _leading(dataset: h5py.Dataset) -> tuple[Axis, ...]:
@@ -139,16 +136,16 @@ def _leading(dataset: h5py.Dataset) -> tuple[Axis, ...]:
 
 
 def _grid(file: h5py.File, path: Path, names: Sequence[str]) -> Grid:
-    if IDENTITY in file.attrs:  # ours: the grid as it was, not through float32 coordinates
+    if IDENTITY in file.attrs:  # ours: the exact grid, not float32 coordinates
         grid = Grid.from_json(identity_of(file, path)["grid"])
         assert isinstance(grid, Grid)
         return grid
-    kind = _word(file, "grid_type")
+    kind = _string(file, "grid_type")
     if kind != "cartesian":
-        raise ValueError(f"{path} has grid_type={kind!r}; only 'cartesian' can be read")
+        raise ValueError(f"{path} has grid_type={kind!r}; needed 'cartesian'")
     periodic = dict.fromkeys(names, False)
     for condition in _group(file, "boundary_conditions").values():
-        if _word(condition, "bc_type").upper() == "PERIODIC":
+        if _string(condition, "bc_type").upper() == "PERIODIC":
             periodic |= dict.fromkeys(_strings(_attribute(condition, "associated_dims")), True)
     axes = [np.asarray(_group(file, f"dimensions/{name}")[()]) for name in names]
     keys = [f"dimensions/{name}" for name in names]
@@ -170,7 +167,7 @@ def _attribute(node: h5py.Group | h5py.Dataset, key: str) -> Any:
     return node.attrs[key]
 
 
-def _word(node: h5py.Group, key: str) -> str:
+def _string(node: h5py.Group, key: str) -> str:
     return _strings(_attribute(node, key))[0]
 
 
