@@ -56,12 +56,14 @@ def test_a_short_case_has_several_turns_and_rounds_end_with_the_time() -> None:
     assert "".join(order) == "Ls" + "Lsssss" * 2  # two rounds at least, then 100 seconds are used up
 
 
+@pytest.mark.process
 def test_memory_is_that_of_the_timed_step() -> None:
     small, large = (peak_memory(block, size) / 2**20 for size in (32, 128))
     assert small == pytest.approx(32, abs=4)
     assert large == pytest.approx(128, abs=4)
 
 
+@pytest.mark.process
 def test_a_process_that_ends_without_an_answer_leaves_no_number() -> None:
     assert math.isnan(peak_memory(exit))
 
@@ -123,6 +125,7 @@ def test_what_does_not_fit_into_memory_is_left_out(monkeypatch: pytest.MonkeyPat
     assert refused == {"allen_cahn/fno at 16x16": "out of memory: tried to allocate 8 GiB"}
 
 
+@pytest.mark.process
 def test_training_needs_more_memory_than_a_prediction(folder: Path) -> None:
     (speed,), _ = measure_speeds([Candidate(str(folder))], [128], batch_size=4, rounds=1)
     assert speed.training_bytes > 1.5 * speed.prediction_bytes > 2**20

@@ -5,8 +5,6 @@ import math
 import runpy
 import shlex
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,12 @@ import numpy as np
 import pytest
 
 from mondrian.cli import main
-from mondrian.sweep import sweep
+from mondrian.sweep import join, sweep
 from mondrian.sweep.pruning import ReportLoss
 from mondrian.training.run import Run
+from tests.forked import Forked
+
+pytestmark = pytest.mark.training
 
 
 def rows(folder: str | Path) -> list[dict[str, str]]:
@@ -133,12 +134,12 @@ def test_the_folder_of_a_sweep_may_have_any_name(words: list[str], capsys: pytes
 @pytest.mark.slow
 def test_two_workers_share_a_sweep_and_one_resumes_what_a_killed_one_left(words: list[str]) -> None:
     words = [*words, "max_steps=10", "validate_every=5", "checkpoint_every=1", "seed=choice(3,4)", "run=tuned"]
-    command = [sys.executable, "-m", "mondrian", "sweep", "--worker", *words, "sampler=grid"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as worker:
+    with Forked(lambda: join([*words, "sampler=grid"])) as worker:
         while not list(Path("tuned/0/checkpoints").glob("*.ckpt")):
-            assert worker.poll() is None
+            assert worker.poll() is None, worker.said()
             time.sleep(0.02)
-        worker.send_signal(signal.SIGKILL)
+        worker.process.kill()
+        worker.wait()
     assert all(path.name < "step_00000010" for path in Path("tuned/0/checkpoints").glob("*.ckpt"))
     assert main(["sweep", "run=tuned", "jobs=2"]) == 0
     assert [(row["trial"], row["steps"], row["state"]) for row in rows("tuned")] == [
