@@ -61,6 +61,27 @@ def test_by_hand(metric, expected):
     torch.testing.assert_close(error, torch.tensor(expected, dtype=F64), rtol=1e-15, atol=0)
 
 
+def test_with_weights_means_are_integrals_over_the_measure_of_the_domain():
+    truth = torch.tensor([[[1.0, 2.0, 2.0], [0.0, 0.0, 0.0]]])
+    prediction = torch.tensor([[[2.0, 2.0, 0.0], [1.0, 1.0, 1.0]]])
+    weights = torch.tensor([2.0, 1.0, 1.0])
+    assert mean_absolute_error(prediction, truth, weights).tolist() == [[(2 * 1 + 1 * 2) / 4, 1.0]]
+    assert mean_square_error(prediction, truth, weights).tolist() == [[(2 * 1 + 1 * 4) / 4, 1.0]]
+    relative = relative_l2_error(prediction, truth, weights)
+    assert relative[0, 0].item() == pytest.approx((6 / 10) ** 0.5)
+    assert relative[0, 1].isnan()
+
+
+@pytest.mark.parametrize("metric", [mean_absolute_error, mean_square_error, relative_l2_error])
+def test_equal_weights_change_nothing_and_points_of_weight_zero_hide_no_infinity(metric):
+    generator = torch.Generator().manual_seed(0)
+    truth, prediction = (torch.randn(2, 3, 4, 6, generator=generator, dtype=F64) for _ in range(2))
+    torch.testing.assert_close(metric(prediction, truth, torch.full((4, 6), 0.3)), metric(prediction, truth))
+    weights = torch.ones(4, 6)
+    weights[0, 0], prediction[1, 2, 0, 0] = 0, NAN
+    assert metric(prediction, truth, weights)[1, 2] == INF
+
+
 def test_correlation_by_hand():
     # less the means (2, 5): p = (-1, 0, 1), t = (-2, 1, 1), product 3, norms sqrt 2 and sqrt 6
     value = correlation(line(1.0, 2.0, 3.0), line(3.0, 6.0, 6.0))

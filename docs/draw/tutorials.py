@@ -82,6 +82,7 @@ def own_data() -> plt.Figure:
 def meshes() -> plt.Figure:
     """Three ellipses: source, exact solution, prediction, error."""
     from mondrian.meshes.prediction import predict_on
+
     from mondrian.points import write_mesh
     from mondrian.prediction import load_model
 

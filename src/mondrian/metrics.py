@@ -4,6 +4,9 @@ Infinity and NaN mean different things here. A prediction that is not finite has
 up must not look better for it. NaN says that the measure is undefined for this *truth* (no interface, no variation),
 whatever was predicted, so that all models are compared over the same samples; `evaluation.statistics.summary` leaves
 NaN out and counts what remains.
+
+Means over space are those of equal cells, or, with the quadrature `weights` of points that stand for unequal parts of a
+domain, integrals divided by its measure.
 """
 
 from __future__ import annotations
@@ -18,25 +21,31 @@ from mondrian.grid import Grid
 
 
 def mean_absolute_error(
-    prediction: Float[Tensor, "batch channel *space"], truth: Float[Tensor, "batch channel *space"]
+    prediction: Float[Tensor, "batch channel *space"],
+    truth: Float[Tensor, "batch channel *space"],
+    weights: Float[Tensor, "*space"] | None = None,
 ) -> Float64[Tensor, "batch channel"]:
     r"""$\frac1n \sum_x |p(x) - t(x)|$ of each channel.
 
     >>> mean_absolute_error(torch.tensor([[[1.0, 5.0]]]), torch.tensor([[[2.0, 2.0]]]))
     tensor([[2.]], dtype=torch.float64)
+    >>> mean_absolute_error(torch.tensor([[[1.0, 5.0]]]), torch.tensor([[[2.0, 2.0]]]), torch.tensor([0.3, 0.1]))
+    tensor([[1.5000]], dtype=torch.float64)
     """
-    return _difference(prediction, truth).abs().flatten(2).mean(dim=2)
+    return _mean(_difference(prediction, truth).abs(), weights)
 
 
 def mean_square_error(
-    prediction: Float[Tensor, "batch channel *space"], truth: Float[Tensor, "batch channel *space"]
+    prediction: Float[Tensor, "batch channel *space"],
+    truth: Float[Tensor, "batch channel *space"],
+    weights: Float[Tensor, "*space"] | None = None,
 ) -> Float64[Tensor, "batch channel"]:
     r"""$\frac1n \sum_x (p(x) - t(x))^2$ of each channel.
 
     >>> mean_square_error(torch.tensor([[[1.0, 5.0]]]), torch.tensor([[[2.0, 2.0]]]))
     tensor([[5.]], dtype=torch.float64)
     """
-    return _difference(prediction, truth).square().flatten(2).mean(dim=2)
+    return _mean(_difference(prediction, truth).square(), weights)
 
 
 def maximum_error(
@@ -51,7 +60,9 @@ def maximum_error(
 
 
 def relative_l2_error(
-    prediction: Float[Tensor, "batch channel *space"], truth: Float[Tensor, "batch channel *space"]
+    prediction: Float[Tensor, "batch channel *space"],
+    truth: Float[Tensor, "batch channel *space"],
+    weights: Float[Tensor, "*space"] | None = None,
 ) -> Float64[Tensor, "batch channel"]:
     r"""$\|p - t\|_2 / \|t\|_2$ of each channel: channels have units that must not be added.
 
@@ -60,7 +71,11 @@ def relative_l2_error(
     >>> relative_l2_error(torch.tensor([[[3.0, 0.0]]]), torch.tensor([[[0.0, 4.0]]]))
     tensor([[1.2500]], dtype=torch.float64)
     """
-    error = torch.linalg.vector_norm(_difference(prediction, truth).flatten(2), dim=2)
+    difference = _difference(prediction, truth)
+    if weights is not None:
+        size = _mean(truth.double().square(), weights)
+        return torch.where(size == 0, math.nan, _mean(difference.square(), weights) / size).sqrt()
+    error = torch.linalg.vector_norm(difference.flatten(2), dim=2)
     size = torch.linalg.vector_norm(truth.double().flatten(2), dim=2)
     return torch.where(size == 0, math.nan, error / size)
 
@@ -199,6 +214,19 @@ def _difference(prediction: Tensor, truth: Tensor) -> Tensor:
     check_pair(prediction, truth)
     check_finite(truth)
     return (prediction.double() - truth.double()).nan_to_num(nan=math.inf, posinf=math.inf, neginf=-math.inf)
+
+
+def _mean(
+    values: Float64[Tensor, "batch channel *space"], weights: Float[Tensor, "*space"] | None
+) -> Float64[Tensor, "batch channel"]:
+    """The mean over space of values that are not negative."""
+    if weights is None:
+        return values.flatten(2).mean(dim=2)
+    if weights.shape != values.shape[2:]:
+        raise ValueError(f"weights has shape {tuple(weights.shape)}; needed one for each of {tuple(values.shape[2:])}")
+    fractions = (weights.double() / weights.double().sum()).to(values.device)
+    mean = (values * fractions).flatten(2).sum(dim=2)
+    return mean.nan_to_num(nan=math.inf, posinf=math.inf)  # an infinite error where the weight is zero
 
 
 def check_finite(truth: Tensor) -> None:

@@ -13,7 +13,8 @@ from tests.evaluation.cases import generated, surrogate, travelling
 
 from mondrian import Boxes, EndCorrected, build, point_no
 from mondrian.cli import main
-from mondrian.commands.evaluate import Settings, Subject, measure, read
+from mondrian.commands._options import OpenedModel
+from mondrian.commands.evaluate import EvaluateOptions, measure, read
 from mondrian.data import Splits, WellFiles, Window
 from mondrian.data.meshes import MeshFiles, MeshSplits
 from mondrian.evaluation import Evaluation
@@ -92,7 +93,7 @@ def test_several_runs_and_a_resolution_that_one_cannot_take(
     assert main(["evaluate", *words, "simulations=1", "points=[[32,32],[64,64]]"]) == 0
     out, err = capsys.readouterr()
     assert [line.split(":")[0] for line in out.splitlines() if " split of " in line] == ["one", "other"]
-    line = r"mondrian evaluate: 32x32 is left out: points=2 an axis are too few for terms=1.*\n"
+    line = r"mondrian evaluate: 32x32 is skipped: points=2 an axis are too few for terms=1.*\n"
     assert re.fullmatch(line, err)
     assert [entry.points for entry in Evaluation.load(runs[1].evaluation).one_step] == [(64, 64)]
     assert list(Evaluation.load(runs[1].evaluation).skipped) == [(32, 32)]
@@ -126,7 +127,7 @@ def test_settings_are_read_as_hydra_reads_them() -> None:
     words = ["runs/a", "points=[[64],[32]]", "split=valid", "interface=true", "path='a folder/x=1'", "simulations=7"]
     assert read(words) == (
         [Path("runs/a")],
-        Settings(points=((64,), (32,)), split="valid", interface=True, path="a folder/x=1", simulations=7),
+        EvaluateOptions(points=((64,), (32,)), split="valid", interface=True, path="a folder/x=1", simulations=7),
     )
 
 
@@ -135,10 +136,10 @@ def test_settings_of_grids_are_refused_on_meshes(word: str, tmp_path: Path) -> N
     splits = MeshSplits(files=MeshFiles(path=str(tmp_path)), input=("f",), target=("u",))
     model = point_no(1, 1, partition=Boxes((2, 2)), hidden_channels=4, n_layers=1, reference=(2, 2)).spec
     spec = MeshSurrogateSpec(model, ("f",), ("u",), (Scale(),), (Scale(),), ("f",), ("u",))
-    subject = Subject("wing", spec.build(), splits, tmp_path)
-    _, settings = read(["runs/a", "device=cpu", word])
-    with pytest.raises(ValueError, match=rf"{word.partition('=')[0]}=.* is for fields on grids; wing is on meshes"):
-        measure(subject, settings)
+    model = OpenedModel("wing", spec.build(), splits, tmp_path)
+    _, options = read(["runs/a", "device=cpu", word])
+    with pytest.raises(ValueError, match=rf"{word.partition('=')[0]}=.* is for fields on grids; .* holds meshes"):
+        measure(model, options)
 
 
 # Bad input
@@ -190,8 +191,11 @@ def folders(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["."], r"\. is no training run: it has no run\.json"),
         (["RUN/artefact"], r"RUN/artefact is a model without a run; needed the data to evaluate it on, path=\.\.\."),
         (["EMPTY"], "EMPTY holds no model yet"),
-        (["BARE", "path=x"], "BARE holds a bare model; needed a Surrogate"),
-        (["UNNAMED", "path=x"], "UNNAMED does not say which fields its channels are; needed a window"),
+        (["BARE", "path=x"], "BARE holds a bare model; needed a surrogate"),
+        (
+            ["UNNAMED", "path=x"],
+            r"UNNAMED/config\.json: .* does not say which fields its channels are",
+        ),
         (["OTHER"], r".* gives input channels \(u\[0\]\); needed \(u\[0\], gamma\)"),
         (["LACKING"], r".* has no field 'w'; it has \['gamma', 'u'\]"),
     ],

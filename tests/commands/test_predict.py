@@ -58,7 +58,7 @@ def directly(surrogate: Surrogate, steps: int = 1) -> np.ndarray:
 def test_an_array_in_and_an_array_out(surrogate, folder, capsys):
     assert main(["predict", "runs/ac/artefact", "x.npy", "-o", "y.npy"]) == 0
     out, err = capsys.readouterr()
-    assert re.fullmatch(r"y\.npy: 5 samples, u\[1\] on 8 x 8 points, \d+\.\d s\n", out)
+    assert re.fullmatch(r"y\.npy: 5 samples, u\[1\] at 8 x 8 points, \d+\.\d s\n", out)
     assert err == ""
     np.testing.assert_allclose(np.load("y.npy"), directly(surrogate), atol=1e-6)
 
@@ -97,7 +97,7 @@ def test_the_examples_of_the_help_run(surrogate, folder, capsys):
 
 def test_rollouts_name_their_first_and_last_step(surrogate, folder, capsys):
     assert main(["predict", "runs/ac", "x.npy", "-o", "y.npy", "--steps", "9", "--batch", "2"]) == 0
-    assert "u[1], u[2], u[3], ..., u[9] on 8 x 8" in capsys.readouterr().out
+    assert "u[1], u[2], u[3], ..., u[9] at 8 x 8" in capsys.readouterr().out
     np.testing.assert_allclose(np.load("y.npy"), directly(surrogate, 9), atol=1e-5)
 
 
@@ -191,7 +191,7 @@ def test_letters_say_which_ends_are_points(text, ends, periodic):
 def test_any_number_of_points_in_and_out(surrogate, folder, capsys):
     np.save("odd.npy", np.full((2, 2, 9, 7), 1e-3, dtype=np.float32))
     assert main(["predict", "runs/ac", "odd.npy", "-o", "y.npy", "--grid", "2vx2", "--out-points", "17vx5"]) == 0
-    assert "u[1] on 17 x 5 points" in capsys.readouterr().out
+    assert "u[1] at 17 x 5 points" in capsys.readouterr().out
     grid = Grid(extent=(2.0, 2.0), ends=(2, 0))
     with torch.no_grad():
         expected = surrogate(torch.full((2, 2, 9, 7), 1e-3), grid, Grid(extent=(2.0, 2.0), points=(17, 5), ends=(2, 0)))

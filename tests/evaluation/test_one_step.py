@@ -13,7 +13,7 @@ from mondrian import Grid
 from mondrian.data import ArrayFile, Axis, Splits, Window
 from mondrian.data.restriction import block_average
 from mondrian.evaluation import evaluate
-from mondrian.evaluation.reference import carried
+from mondrian.evaluation.baselines import carried
 from mondrian.surrogate import Scale, SurrogateSpec
 from tests.evaluation.cases import Moved, array_splits, generated, surrogate, travelling
 

@@ -44,12 +44,12 @@ def test_the_commands_know_meshes(tmp_path, monkeypatch, capsys):
     assert "in     source, distance at the vertices" in said("predict", run)[1]
     code, text = said("predict", run, "data/poisson_smoke/test/00000.vtu", "-o", "answer.vtu")
     assert code == 0, text
-    assert "answer.vtu: u at" in text
+    assert "answer.vtu: 1 sample, u at" in text
     code, text = said("report", run)
     assert code == 0, text
     for words, message in {
         ("evaluate", run, "points=[[8,8]]"): "is for fields on grids",
-        ("predict", run, "data/poisson_smoke/test/00000.vtu", "-o", "b.vtu", "--steps", "3"): "--steps 3 is for fields",
+        ("predict", run, "data/poisson_smoke/test/00000.vtu", "-o", "b.vtu", "--steps", "3"): "steps=3 is for fields",
         ("predict", run, "nothing.vtu", "-o", "b.vtu"): "nothing.vtu",
         ("predict", run, "answer.vtu", "-o", "./answer.vtu"): "answer.vtu is the input",
     }.items():

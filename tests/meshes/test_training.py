@@ -1,27 +1,23 @@
 """Whole runs on meshes: they learn, go on after a stop as if nothing had been, and refuse what is for grids."""
 
-import shutil
 import signal
 
-import meshio
 import numpy as np
 import pytest
 import torch
 from scipy.spatial import Delaunay
 
 from mondrian import Grid, PointSet, vit_no
-from mondrian.data.meshes import MeshFiles, MeshSplits
-from mondrian.data.meshes.files import channels
-from mondrian.meshes.evaluation import errors, evaluate_meshes
-from mondrian.meshes.prediction import predict_mesh, predict_on
-from mondrian.models import point_no
-from mondrian.points import Boxes, Mesh, MetisParts, read_mesh, write_mesh
+from mondrian.evaluation import evaluate
+from mondrian.metrics import mean_square_error
+from mondrian.points import Boxes, Mesh, write_mesh
 from mondrian.report import write_report
-from mondrian.surrogate import MeshSurrogate, MeshSurrogateSpec, Scale
+from mondrian.surrogate import Scale
 from mondrian.training import Stopped, fit_scales
 from mondrian.training.checkpoints import newest
 from mondrian.training.meshes import MeshBatch, MeshTraining
 from mondrian.training.train import train_config, train_model
+from tests.meshes.cases import PLAIN, small_surrogate
 
 TINY = (
     "experiment=poisson/boxes", "scale=smoke", "max_steps=6", "batch_size=2", "validate_every=3", "checkpoint_every=2",
@@ -37,16 +33,6 @@ def words(folder, tmp_path):
 
 def state(run):
     return torch.load(newest(run.checkpoints), weights_only=True)["state_dict"]
-
-
-PLAIN = Scale()
-
-
-def small(source=PLAIN, u=PLAIN) -> MeshSurrogate:
-    torch.manual_seed(0)
-    model = point_no(2, 1, partition=Boxes((2, 2)), hidden_channels=4, n_layers=1, reference=(2, 2))
-    spec = MeshSurrogateSpec(model.spec, ("source", "distance"), ("u",), (source, PLAIN), (u,))
-    return spec.build().eval()
 
 
 def test_a_stopped_run_goes_on_as_if_nothing_had_been(words, tmp_path, monkeypatch):
@@ -79,7 +65,7 @@ def test_training_makes_the_error_smaller_and_the_report_shows_it(words, tmp_pat
     losses = run.history()["valid_loss"]
     losses = losses[np.isfinite(losses)]
     assert losses[-1] < 0.95 * losses[0]
-    found = evaluate_meshes(run.model(), run.meshes())
+    found = evaluate(run.surrogate(), run.data())
     assert [entry.samples for entry in found.one_step] == [3, 2]
     assert found.one_step[0].points < found.one_step[1].points
     for entry in found.one_step:
@@ -119,7 +105,7 @@ def test_any_folder_of_meshes_can_be_trained_on(folder, tmp_path):
     run = train_config(
         [*words, "scale=smoke", "max_steps=2", f"run={tmp_path / 'run'}", "data.fractions=[0.4,0.3,0.3]"]
     )
-    assert run.model().spec.out_names == ("u", "distance")
+    assert run.surrogate().spec.out_names == ("u", "distance")
 
 
 def test_scales_are_those_of_all_vertices(splits):
@@ -135,8 +121,8 @@ def test_scales_are_those_of_all_vertices(splits):
 
 
 def test_a_surrogate_is_its_model_between_scales(splits):
-    scaled = small(source=Scale(1.0, 2.0), u=Scale(-1.0, 3.0))
-    plain = small()
+    scaled = small_surrogate(source=Scale(1.0, 2.0), u=Scale(-1.0, 3.0))
+    plain = small_surrogate()
     sample = splits.meshes("test")[0]
     x = sample.x.clone()
     x[0] = (x[0] - 1) / 2
@@ -148,50 +134,33 @@ def test_a_surrogate_is_its_model_between_scales(splits):
 
 def test_the_loss_of_a_batch_is_the_mean_of_those_of_its_meshes(splits):
     train = splits.meshes("train", partition=Boxes((2, 2)))
-    module = MeshTraining(small())
+    module = MeshTraining(small_surrogate())
     together = module.training_step(MeshBatch.of([train[0], train[1]]), 0)
     alone = [module.training_step(MeshBatch.of([train[n]]), 0) for n in range(2)]
     torch.testing.assert_close(together, torch.stack(alone).mean())
     sample = train[0]
     with torch.no_grad():
         answer = module.surrogate(sample.x[None], sample.points)[0]
-    error = errors(answer, sample.y, sample.points.weights)
-    assert alone[0].item() == pytest.approx(error["mse"], rel=1e-5)
-
-
-def test_errors_are_integrals():
-    truth, prediction = torch.tensor([[1.0, 2.0, 2.0]]), torch.tensor([[2.0, 2.0, 0.0]])
-    weights = torch.tensor([2.0, 1.0, 1.0])
-    found = errors(prediction, truth, weights)
-    assert found["mae"] == pytest.approx((2 * 1 + 1 * 2) / 4)
-    assert found["mse"] == pytest.approx((2 * 1 + 1 * 4) / 4)
-    assert found["relative_l2"] == pytest.approx((6 / 10) ** 0.5)
-    assert found["maximum"] == 2
-    assert errors(prediction * torch.nan, truth, weights)["mae"] == float("inf")
-
-
-def test_where_the_truth_vanishes_there_is_no_relative_error():
-    truth, weights = torch.tensor([[0.0, 0.0], [3.0, 4.0]]), torch.ones(2)
-    assert errors(truth + 1, truth, weights)["relative_l2"] == pytest.approx((2 / 25) ** 0.5)
-    assert np.isnan(errors(truth[:1] + 1, truth[:1], weights)["relative_l2"])
+    error = mean_square_error(answer[None], sample.y[None], sample.points.weights)
+    assert alone[0].item() == pytest.approx(error.item(), rel=1e-5)
 
 
 def test_validation_is_the_mean_over_meshes_in_physical_units(words):
     run = train_config([*words, "max_steps=3"])
-    found = evaluate_meshes(run.model(), run.meshes(), split="valid").one_step[0]  # three meshes in batches of two
+    found = evaluate(run.surrogate(), run.data(), split="valid").one_step[0]  # three meshes in batches of two
     history = run.history()
     assert history["valid_mae"][-1] == pytest.approx(found.model["mae"].mean, rel=1e-5)
 
 
 def test_in_double_precision_coordinates_and_weights_are_double_too(splits):
     train = splits.meshes("train", partition=Boxes((2, 2)))
-    module = MeshTraining(small().double())
+    module = MeshTraining(small_surrogate().double())
     sample = train[0]
     loss = module.training_step(MeshBatch.of([sample]).to(torch.device("cpu")), 0)
     with torch.no_grad():
         answer = module.surrogate(sample.x[None].double(), sample.points)[0]
-    error = errors(answer, sample.y, sample.points.weights)
-    assert loss.item() == pytest.approx(error["mse"], rel=1e-12)
+    error = mean_square_error(answer[None], sample.y[None].double(), sample.points.weights)
+    assert loss.item() == pytest.approx(error.item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -200,7 +169,7 @@ def test_in_half_precision_values_are_scaled_before_they_are_rounded(splits, dty
     sample = splits.meshes("train", partition=Boxes((2, 2)))[0]
     pressure = 101325 + 5 * torch.randn_like(sample.y)
     deviation = (pressure - 101325) / 5
-    module = MeshTraining(small(u=Scale(101325.0, 5.0)).to(dtype))
+    module = MeshTraining(small_surrogate(u=Scale(101325.0, 5.0)).to(dtype))
     batch = MeshBatch((sample.x,), (pressure,), (sample.points.weights,), MeshBatch.of([sample]).placement)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -216,10 +185,10 @@ def test_in_half_precision_values_are_scaled_before_they_are_rounded(splits, dty
 def test_a_model_in_half_precision_answers_nearly_the_same_in_single(splits, dtype, u):
     sample = splits.meshes("test")[0]
     x = sample.x * torch.tensor([[5.0], [1.0]]) + torch.tensor([[101325.0], [0.0]])
-    model = small(source=Scale(101325.0, 5.0), u=u).eval()
+    model = small_surrogate(source=Scale(101325.0, 5.0), u=u).eval()
     with torch.no_grad():
-        expected = model.at_vertices(x, sample.points, name="a mesh")
-        answer = model.to(dtype).at_vertices(x, sample.points, name="a mesh")
+        expected = model.predict(x[None], sample.points)
+        answer = model.to(dtype).predict(x[None], sample.points)
     assert answer.dtype == expected.dtype == torch.float32
     assert (answer - expected).abs().max() < 0.03 * (expected - expected.mean()).abs().max()
 
@@ -227,45 +196,14 @@ def test_a_model_in_half_precision_answers_nearly_the_same_in_single(splits, dty
 def test_a_wrong_number_of_channels_is_refused_by_scales(splits):
     sample = splits.meshes("test")[0]
     with pytest.raises(ValueError, match="x has 1 channels; needed 2"):
-        small(source=Scale(1.0, 2.0))(sample.x[None, :1], sample.points)
-
-
-def test_errors_of_several_fields_are_told_of_each_its_components_together(tmp_path):
-    """Of a model that answers nothing the errors are integrals of the truth, in the units of each field."""
-    mesh = Mesh(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), torch.tensor([[0, 1, 2], [1, 2, 3]]))
-    flow, p = torch.tensor([[3.0, 4.0]]).expand(4, 2), torch.full((4,), 1000.0)
-    for part in ("train", "test"):
-        write_mesh(tmp_path / part / "a.vtu", Mesh(mesh.vertices, mesh.simplices, {"p": p, "flow": flow}))
-    model = point_no(1, 3, partition=Boxes((2, 2)), hidden_channels=4, n_layers=1, reference=(2, 2))
-    spec = MeshSurrogateSpec(
-        model.spec, ("p",), ("flow.0", "flow.1", "p"), (PLAIN,), (PLAIN,) * 3, ("p",), ("flow", "p")
-    )
-    silent = spec.build()
-    with torch.no_grad():
-        for parameter in silent.parameters():
-            parameter.zero_()
-    splits = MeshSplits(files=MeshFiles(path=str(tmp_path)), input=("p",), target=("flow", "p"))
-    (found,) = evaluate_meshes(silent, splits).one_step
-    assert list(found.by_field) == ["flow", "p"]
-    assert [errors.model["mae"].mean for errors in found.by_field.values()] == pytest.approx([3.5, 1000])
-    assert found.by_field["p"].model["relative_l2"].mean == pytest.approx(1)
-    assert found.by_field["flow"].training_mean["mae"].mean == pytest.approx(0, abs=1e-6)  # the same mesh is trained on
-    assert found.model["mae"].mean == pytest.approx(1007 / 3)
-
-
-def test_other_meshes_need_no_part_to_train_on(folder, splits, tmp_path):
-    shutil.copytree(folder / "test", tmp_path / "test")
-    found = evaluate_meshes(small(), splits.of_other_data(str(tmp_path)))
-    assert found.one_step[0].training_mean is None
-    assert found.one_step[0].part == "test"
-    assert found.one_step[0].by_field is None  # there is one field
+        small_surrogate(source=Scale(1.0, 2.0))(sample.x[None, :1], sample.points)
 
 
 def test_a_model_and_meshes_of_ones_own_are_trained_from_python(splits, tmp_path):
     words = ["scale=smoke", "max_steps=2", f"run={tmp_path / 'run'}"]
-    run = train_model(small().spec.model, splits, *words)
-    assert run.model().spec.model == small().spec.model
-    train_model(small().spec.model, splits, *words[:1], "max_steps=4", words[2], "resume=true")
+    run = train_model(small_surrogate().spec.model, splits, *words)
+    assert run.surrogate().spec.model == small_surrogate().spec.model
+    train_model(small_surrogate().spec.model, splits, *words[:1], "max_steps=4", words[2], "resume=true")
     with pytest.raises(ValueError, match=r"model\.spec=TransformerSpec is for grids; on meshes needed a PointSpec"):
         train_model(vit_no(2, 1, subdomains=(2, 2)).spec, splits, f"run={tmp_path / 'other'}")
 
@@ -283,59 +221,7 @@ def test_lines_and_tetrahedra_are_learned_as_well(tmp_path, dim):
     words = ["data=meshes", f"data.path={tmp_path / 'meshes'}", "data.input=[u]", "data.target=[twice]", "scale=smoke"]
     words += ["data.fractions=[0.4,0.3,0.3]", f"model.reference={[2] * dim}", "max_steps=2", f"run={tmp_path / 'run'}"]
     run = train_config([*words, f"model.partition.subdomains={[2] * dim}"])
-    found = evaluate_meshes(run.model(), run.meshes())
+    found = evaluate(run.surrogate(), run.data())
     found.save(run.evaluation)
     page, *_ = write_report([run], tmp_path / "report.html")
     assert "Only meshes of two axes are drawn" in page.read_text()
-
-
-def test_a_file_with_quadrilaterals_in_another_plane_stays_as_it_is(tmp_path):
-    points = np.array([[x, 5.0, z] for x in (0.0, 1.0, 2.0) for z in (0.0, 1.0)] + [[9.0, 5.0, 9.0]])
-    quads = np.array([[0, 2, 3, 1], [2, 4, 5, 3]])
-    fields = {"source": np.arange(7.0), "distance": np.ones(7)}
-    meshio.write(tmp_path / "in.vtu", meshio.Mesh(points, [("quad", quads)], fields, {"kind": [np.array([3, 4])]}))
-    predict_mesh(small(), tmp_path / "in.vtu", tmp_path / "out.vtu")
-    made = meshio.read(tmp_path / "out.vtu")
-    np.testing.assert_array_equal(made.points, points)
-    np.testing.assert_array_equal(made.cells_dict["quad"], quads)
-    np.testing.assert_array_equal(made.cell_data["kind"][0], [3, 4])
-    answer = predict_on(small(), read_mesh(tmp_path / "in.vtu"))["u"].numpy()
-    np.testing.assert_allclose(made.point_data["u"], [*answer, np.nan])
-
-
-def test_a_prediction_stands_on_the_mesh_that_it_was_asked_for(folder, tmp_path):
-    model = small()
-    source = folder / "test_fine/00000.vtu"
-    made = predict_mesh(model, source, tmp_path / "answer.vtu")
-    mesh, answer = read_mesh(source), read_mesh(tmp_path / "answer.vtu")
-    assert made.vertices == len(mesh.vertices)
-    torch.testing.assert_close(answer.fields["u"], predict_on(model, mesh)["u"])
-    assert torch.equal(answer.fields["source"], mesh.fields["source"])
-    x = channels(mesh, ("source", "distance"), "mesh")
-    with torch.no_grad():
-        torch.testing.assert_close(answer.fields["u"][None], model(x[None], mesh.point_set())[0])
-    bare = Mesh(mesh.vertices, mesh.simplices, {"u": mesh.fields["u"]})
-    with pytest.raises(ValueError, match=r"bare\.vtu has no field 'source'"):
-        predict_on(model, bare, name="bare.vtu")
-
-
-def test_a_field_that_is_called_like_a_component_of_another_is_a_field():
-    model = point_no(1, 2, partition=Boxes((2, 2)), hidden_channels=4, n_layers=1, reference=(2, 2))
-    spec = MeshSurrogateSpec(model.spec, ("f",), ("u", "u.1"), (PLAIN,), (PLAIN, Scale(7.0)))
-    corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    mesh = Mesh(corners, torch.tensor([[0, 1, 2]]), {"f": torch.arange(3.0)})
-    surrogate = spec.build()
-    answer = predict_on(surrogate, mesh)
-    with torch.no_grad():
-        rows = surrogate(mesh.fields["f"][None, None], mesh.point_set())[0]
-    torch.testing.assert_close(answer["u"], rows[0])
-    torch.testing.assert_close(answer["u.1"], rows[1])
-
-
-def test_a_mesh_that_is_too_small_for_the_parts_of_a_model_is_named():
-    model = point_no(1, 1, partition=MetisParts(parts=4), hidden_channels=4, n_layers=1, reference=(2, 2))
-    spec = MeshSurrogateSpec(model.spec, ("f",), ("u",), (PLAIN,), (PLAIN,))
-    corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    mesh = Mesh(corners, torch.tensor([[0, 1, 2]]), {"f": torch.arange(3.0)})
-    with pytest.raises(ValueError, match=r"^tiny\.vtu: parts=4 must be at most the number of points, 3"):
-        predict_on(spec.build(), mesh, name="tiny.vtu")

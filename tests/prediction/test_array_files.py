@@ -136,7 +136,7 @@ def test_a_model_without_names_takes_files_of_one_array(samples, tmp_path):
     np.savez(tmp_path / "x.npz", u=samples)
     predict_file(model, tmp_path / "x.npz", tmp_path / "y.npy")
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), directly(model, samples), atol=1e-6)
-    with pytest.raises(ValueError, match=r"y\.hdf5 needs names of fields"):
+    with pytest.raises(ValueError, match=r"y\.hdf5 needs the names of fields"):
         predict_file(model, tmp_path / "x.npz", tmp_path / "y.hdf5")
     np.savez(tmp_path / "two.npz", u=samples, v=samples)
     with pytest.raises(ValueError, match="without names of channels needs one array"):

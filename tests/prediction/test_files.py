@@ -16,7 +16,7 @@ from mondrian import Grid
 from mondrian.data.arrays import ContiguousArray
 from mondrian.data.store import Simulations, write_shard
 from mondrian.prediction import Predictor, load_model, predict, predict_file
-from mondrian.prediction import files as prediction_files
+from mondrian.prediction import fields as prediction_fields
 from mondrian.support.lock import LockedError
 from mondrian.surrogate import Surrogate
 from mondrian.training.run import Run
@@ -212,13 +212,13 @@ def test_names_of_files_are_checked_before_anything_is_computed(surrogate, sampl
 
 def test_progress_is_shown_only_where_asked(surrogate, samples, tmp_path, monkeypatch):
     seen = []
-    genuine = prediction_files.tqdm
+    genuine = prediction_fields.tqdm
 
     def watched(**options):
         seen.append(options["disable"])
         return genuine(**options)
 
-    monkeypatch.setattr(prediction_files, "tqdm", watched)
+    monkeypatch.setattr(prediction_fields, "tqdm", watched)
     given = save(tmp_path / "x.npy", samples)
     for progress in (False, True):
         predict_file(surrogate, given, tmp_path / "y.npy", progress=progress)

@@ -58,8 +58,8 @@ def test_before_the_first_checkpoint_it_says_that_there_is_none(
     assert "validation loss is nan at step 1; no checkpoint has been saved yet" in error
     run = Run(tmp_path / "run")
     assert saved(run.checkpoints) == []
-    with pytest.raises(ValueError, match="holds no model yet: training has not come to a finite validation loss"):
-        run.model()
+    with pytest.raises(ValueError, match="holds no model yet: training has not reached a finite validation loss"):
+        run.surrogate()
 
 
 def test_a_run_that_ends_without_a_model_says_so(

@@ -77,7 +77,7 @@ def assert_same(found: Run, wanted: Run) -> None:
     columns = {"step": 0.0, "train_loss": 1e-8, "learning_rate": 0.0, "valid_loss": 1e-6, "valid_mae": 1e-6}
     for column, rounding in columns.items():
         assert found.history()[column] == pytest.approx(wanted.history()[column], rel=rounding, nan_ok=True)
-    weights, others = (run.model().state_dict() for run in (found, wanted))
+    weights, others = (run.surrogate().state_dict() for run in (found, wanted))
     assert weights.keys() == others.keys()
     assert all(torch.allclose(weights[key], others[key], rtol=1e-6, atol=1e-9) for key in weights)
 

@@ -122,7 +122,7 @@ def test_a_model_of_steps_that_are_lost_is_not_kept(allen_cahn: Path, tmp_path: 
     with pytest.raises(Diverged):
         train_config([f"run={run.folder}", "resume=true", "optimizer.lr=1e9"])
     with pytest.raises(ValueError, match="holds no model yet"):
-        run.model()
+        run.surrogate()
 
 
 def valid_loss(run: Run) -> float:

@@ -25,8 +25,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from threading import Thread
 
-from mondrian.commands import evaluate
-from mondrian.commands._options import folders_and_settings
+from mondrian.commands._options import folders_and_settings, open_model
 from mondrian.data.splits import Splits
 from mondrian.settings.values import Readers, flag, whole, word
 from mondrian.support.device import chosen_device
@@ -45,19 +44,18 @@ def run(arguments: list[str]) -> None:
     from mondrian.explore import Explorer  # matplotlib takes a second to import
     from mondrian.explore.server import Server
 
-    found = evaluate.subject(folders[0], evaluate.Settings(path=settings.get("path")))
-    if not isinstance(found.surrogate, Surrogate) or not isinstance(found.splits, Splits):
+    model = open_model(folders[0], path=settings.get("path"))
+    if not isinstance(model.surrogate, Surrogate) or not isinstance(model.data, Splits):
         raise ValueError(f"{folders[0]} holds a model for meshes; `mondrian report` shows it")
-    surrogate = found.surrogate.to(chosen_device(settings.get("device")))
     explorer = Explorer(
-        surrogate,
-        found.splits,
+        model.surrogate.to(chosen_device(settings.get("device"))),
+        model.data,
         split=settings.get("split", "test"),
-        name=found.name,
+        name=model.name,
         trained_points=trained_points(Run(folders[0]), moved="path" in settings),
     )
     with Server(explorer, settings.get("port", 0)) as server:
-        print(f"{found.name}: {server.address}   (Ctrl-C ends it)", flush=True)
+        print(f"{model.name}: {server.address}   (Ctrl-C ends it)", flush=True)
         if settings.get("open", False):
             Thread(target=open_page, args=(server.address,), daemon=True).start()  # it may wait for the page
         server.serve_forever()
@@ -74,5 +72,5 @@ def trained_points(run: Run, *, moved: bool) -> tuple[int, ...]:
     """The resolution that a run trained at, as far as it says so by itself where its data has moved."""
     if not run.record.exists():
         return ()
-    splits = run.data()
+    splits = run.data(Splits)
     return splits.points or (() if moved else splits.resolutions("train")[0])

@@ -60,114 +60,56 @@ import os
 import sys
 import time
 from functools import partial
-from typing import Any
 
 from mondrian.artefact import OperatorModel
 from mondrian.commands._options import Parser, box, points_of, with_points
-from mondrian.meshes.prediction import predict_mesh
 from mondrian.parallel import Processes, launched_processes
-from mondrian.prediction import Predictor, load_model, predict_file, predict_slabs
+from mondrian.prediction import describe, load_model, predict_file
 from mondrian.support.device import chosen_device
 from mondrian.support.process import is_first
-from mondrian.surrogate import MeshSurrogate
 
 
 def run(arguments: list[str]) -> None:
     """Predict, or describe the model if no input is named."""
-    words = _parser().parse_args(arguments)
-    if (words.input is None) != (words.output is None):
-        lacking = "an input file" if words.input is None else "an output file, -o OUTPUT"
-        raise ValueError(f"{lacking} is missing; needed mondrian predict ARTEFACT INPUT -o OUTPUT")
-    device = str(chosen_device(words.device))
-    with launched_processes(os.environ, device=device, timeout=words.timeout) as (processes, device):
-        model = load_model(words.artefact, device=device)
-        if words.input is not None and isinstance(model, MeshSurrogate):
-            _predict_mesh(model, words, processes)
-        elif words.input is not None:
-            _predict(model, words, processes)
+    options = _parser().parse_args(arguments)
+    if (options.input is None) != (options.output is None):
+        missing = "an input file" if options.input is None else "an output file, -o OUTPUT"
+        raise ValueError(f"{missing} is missing; needed mondrian predict ARTEFACT INPUT -o OUTPUT")
+    device = str(chosen_device(options.device))
+    with launched_processes(os.environ, device=device, timeout=options.timeout) as (processes, device):
+        model = load_model(options.artefact, device=device)
+        if options.input is not None:
+            _predict(model, options, processes)
         elif is_first(os.environ):
             print(describe(model))
 
 
-def _predict(model: OperatorModel, words: argparse.Namespace, processes: Processes | None) -> None:
-    spec: Any = model.spec
+def _predict(model: OperatorModel, options: argparse.Namespace, processes: Processes | None) -> None:
     began = time.perf_counter()
-    settings: dict[str, Any] = {
-        "grid": None if words.grid is None else box(words.grid, spec.default_grid),
-        "steps": words.steps,
-        "batch_size": words.batch,
-        "split": words.split,
-        "points": () if words.points is None else points_of(words.points),
-        "progress": True,
-    }
-    if processes is None and words.rows is None:
-        out_grid = None if words.out_points is None else partial(with_points, words.out_points)
-        made = predict_file(model, words.input, words.output, out_grid=out_grid, **settings)
-    elif words.out_points is not None:
-        raise ValueError(f"--out-points {words.out_points} needs whole fields, not slabs of them")
-    else:
-        made = predict_slabs(model, words.input, words.output, processes=processes, rows=words.rows or 0, **settings)
+    prediction = predict_file(
+        model,
+        options.input,
+        options.output,
+        grid=None if options.grid is None else partial(box, options.grid),
+        out_grid=None if options.out_points is None else partial(with_points, options.out_points),
+        steps=options.steps,
+        batch_size=options.batch,
+        split=options.split,
+        points=() if options.points is None else points_of(options.points),
+        rows=options.rows,
+        processes=processes,
+        progress=True,
+    )
     if not is_first(os.environ):
         return
-    if made.not_finite:
-        print(f"{made.not_finite} of {made.samples} predictions hold NaN or infinite values", file=sys.stderr)
-    points = " x ".join(map(str, made.points))
+    if prediction.not_finite:
+        print(
+            f"{prediction.not_finite} of {prediction.samples} predictions hold NaN or infinite values", file=sys.stderr
+        )
+    samples = f"{prediction.samples} sample{'' if prediction.samples == 1 else 's'}"
+    points = " x ".join(map(str, prediction.points))
     seconds = time.perf_counter() - began
-    print(f"{words.output}: {made.samples} samples, {_few(made.channels)} on {points} points, {seconds:.1f} s")
-
-
-def _predict_mesh(model: MeshSurrogate, words: argparse.Namespace, processes: Processes | None) -> None:
-    for option in ("grid", "split", "points", "out_points", "rows"):
-        if getattr(words, option) is not None:
-            raise ValueError(
-                f"--{option.replace('_', '-')} {getattr(words, option)} is for fields on grids, not meshes"
-            )
-    if words.steps != 1:
-        raise ValueError(f"--steps {words.steps} is for fields on grids; on meshes needed 1")
-    if processes is not None:
-        raise ValueError("a mesh cannot be spread over several processes; needed one")
-    began = time.perf_counter()
-    made = predict_mesh(model, words.input, words.output)
-    if not made.finite:
-        print("the prediction holds NaN or infinite values", file=sys.stderr)
-    seconds = time.perf_counter() - began
-    print(f"{words.output}: {_few(model.spec.out_names)} at {made.vertices:,} vertices, {seconds:.1f} s")
-
-
-def _describe_mesh(model: MeshSurrogate) -> str:
-    spec, inner = model.spec, model.points_model.spec
-    box = (
-        "the bounding box of each mesh" if spec.box is None else " x ".join(f"{length:g}" for length in spec.box.extent)
-    )
-    return "\n".join(
-        [
-            f"model  PointOperator, {sum(parameter.numel() for parameter in model.parameters()):,} parameters",
-            f"in     {', '.join(spec.in_names)} at the vertices of meshes with {inner.dim} axes",
-            f"out    {', '.join(spec.out_names)}",
-            f"box    {box}, cells {inner.partition}",
-        ]
-    )
-
-
-def describe(model: OperatorModel) -> str:
-    """What a model takes and gives, for a person."""
-    if isinstance(model, MeshSurrogate):
-        return _describe_mesh(model)
-    predictor = Predictor(model)
-    spec: Any = model.spec
-    kind = type(spec.model if predictor.named else spec).__name__.removesuffix("Spec")
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    box = zip(predictor.box.extent, predictor.box.periodic, strict=True)
-    axes = [f"{length:g}{' periodic' if ring else ''}" for length, ring in box]
-    names = "" if predictor.named else " (by number: the model was saved without names)"
-    return "\n".join(
-        [
-            f"model  {kind}, {parameters:,} parameters, {str(predictor.dtype).removeprefix('torch.')}",
-            f"in     {', '.join(predictor.in_names)}{names}",
-            f"out    {', '.join(predictor.out_names)}",
-            f"box    {' x '.join(axes)}",
-        ]
-    )
+    print(f"{options.output}: {samples}, {_few(prediction.channels)} at {points} points, {seconds:.1f} s")
 
 
 def _parser() -> argparse.ArgumentParser:

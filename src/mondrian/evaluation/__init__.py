@@ -1,4 +1,4 @@
-"""How good a surrogate is on data that it has not seen: errors at every resolution, over time, and by wavenumber.
+"""Errors of a surrogate on unseen data: at every resolution, over time and by wavenumber, on grids and on meshes.
 
 results = evaluate(surrogate, splits)
 print(results.table())

@@ -1,4 +1,4 @@
-"""The parts of an evaluation: errors of one application, errors over time, and how they are spread over wavenumbers."""
+"""The entries of an evaluation: errors of one application, errors of rollouts, and their spectra."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from mondrian.evaluation.statistics import Summary
 
-Place = tuple[str, tuple[int, ...]]  # the part of the data set, of meshes alone, and the resolution
+Resolution = tuple[str, tuple[int, ...]]  # its points, after the part of the data set (for meshes; otherwise empty)
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Energy in each shell of wavenumbers, of the truth, the prediction and their difference; mean over samples."""
+    """The energy of truth, prediction and error in each shell of wavenumbers, averaged over samples."""
 
     wavenumber: tuple[float, ...]
     truth: tuple[float, ...]
@@ -37,7 +37,7 @@ class Band:
 
 @dataclass(frozen=True)
 class FieldErrors:
-    """Errors of one predicted field, in its own units, the mean over its frames."""
+    """Errors of one predicted field in its own units, averaged over its frames."""
 
     model: Mapping[str, Summary]
     persistence: Mapping[str, Summary] | None
@@ -46,10 +46,10 @@ class FieldErrors:
 
 @dataclass(frozen=True)
 class OneStep:
-    """Errors of one application at one resolution, of the model and of the forecasts without learning.
+    """Errors of one application at one resolution: of the model, the persistence and the training-mean baseline.
 
-    They are means over all channels, whatever their units; where there are several fields `by_field` has those of each.
-    On meshes `points` is their mean number of vertices, `part` the part of the data set, and there is no spectrum.
+    Errors are means over all channels, whatever their units; with several fields, `by_field` has the errors of each.
+    On meshes, `points` is the mean number of vertices and `part` the part of the data set; there is no spectrum.
     """
 
     points: tuple[int, ...]
@@ -63,8 +63,8 @@ class OneStep:
     by_field: Mapping[str, FieldErrors] | None = None
 
     @property
-    def place(self) -> Place:
-        """What the errors belong to."""
+    def resolution(self) -> Resolution:
+        """The part of the data set and the points that the errors belong to."""
         return self.part, self.points
 
 
@@ -72,9 +72,9 @@ class OneStep:
 class Trajectories:
     """Errors of a rollout from the first frames of each simulation.
 
-    `start` is the time of the last frame that was given, `times` are those of the predicted ones, and
-    `correlation_time` is when the correlation has fallen to 0.8. Spectrum and bands belong to the last frame.
-    `diverged` simulations did not stay finite: from then on their errors are infinite and their correlation is 0.
+    `start` is the time of the last input frame, `times` are those of the predicted frames, and `correlation_time` is
+    the time at which the correlation has fallen to 0.8. Spectrum and bands are those of the last frame. `diverged`
+    counts simulations that did not stay finite: from then on their errors are infinite and their correlation is 0.
     """
 
     points: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Means of each simulation, kept while batches pass by: memory for the simulations, none for their fields."""
+"""Running means of each simulation, batch by batch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mondrian.evaluation.statistics import Summary, summary
 
 
 class Means:
-    """Running means over the windows and channels of each simulation, by the name of what is averaged.
+    """Running means over the windows and channels of each simulation, by the name of the metric.
 
-    Windows of one simulation are no independent samples, so they become one number before anything is said about
-    spread. NaN, a measure that this truth leaves undefined, is left out; an infinite error stays infinite.
+    The windows of a simulation are not independent samples, so they are averaged before any interval is estimated. NaN,
+    a metric that is undefined for this truth, is left out; an infinite error stays infinite.
 
     >>> import torch
     >>> means = Means([4, 7])
@@ -26,23 +26,23 @@ class Means:
     """
 
     def __init__(self, simulations: Sequence[int]) -> None:
-        self._places = {simulation: place for place, simulation in enumerate(simulations)}
+        self._rows = {simulation: row for row, simulation in enumerate(simulations)}
         self._sums: dict[str, Any] = {}
         self._counts: dict[str, Any] = {}
 
     def add(self, name: str, simulation: Int[Tensor, " batch"], values: Float[Tensor, "batch channel *rest"]) -> None:
-        """Take in one batch."""
+        """Add one batch."""
         array = values.detach().double().cpu().numpy()
         if name not in self._sums:
-            shape = (len(self._places), *array.shape[2:])
+            shape = (len(self._rows), *array.shape[2:])
             self._sums[name], self._counts[name] = np.zeros(shape), np.zeros(shape, dtype=np.int64)
-        places = [self._places[number] for number in simulation.tolist()]
+        rows = [self._rows[number] for number in simulation.tolist()]
         defined = ~np.isnan(array)
-        np.add.at(self._sums[name], places, np.where(defined, array, 0.0).sum(axis=1))
-        np.add.at(self._counts[name], places, defined.sum(axis=1))
+        np.add.at(self._sums[name], rows, np.where(defined, array, 0.0).sum(axis=1))
+        np.add.at(self._counts[name], rows, defined.sum(axis=1))
 
     def of(self, name: str) -> Float64[np.ndarray, "simulation *rest"]:
-        """The mean of each simulation, NaN where it is not defined in any window."""
+        """The mean of each simulation; NaN if no window defines it."""
         with np.errstate(invalid="ignore"):
             means: Float64[np.ndarray, "simulation *rest"] = self._sums[name] / self._counts[name]
         return means
@@ -61,7 +61,7 @@ class Means:
 
 
 def mean_of_defined(values: Float64[np.ndarray, "..."], axis: int) -> Float64[np.ndarray, "..."]:
-    """The mean of what is not NaN; NaN where nothing else is.
+    """The mean of the values that are not NaN; NaN if there are none.
 
     >>> mean_of_defined(np.array([[1.0, np.nan], [np.nan, np.nan], [2.0, np.inf]]), axis=1)
     array([ 1., nan, inf])

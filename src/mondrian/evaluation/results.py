@@ -1,7 +1,7 @@
-"""What an evaluation found, in memory and in files: `metrics.json`, `metrics.csv` and `fields.npz`.
+"""The results of an evaluation, in memory and in files: `metrics.json`, `metrics.csv` and `fields.npz`.
 
-The JSON is valid everywhere: a number that is not defined (an interval of one value, an error relative to nothing) is
-`null`, and an infinite error, of a prediction that is not finite, is `1e999`, which Python and browsers take for it.
+The JSON is valid everywhere: an undefined number (an interval of one value, an error relative to zero) is `null`, and
+an infinite error, of a prediction that is not finite, is `1e999`, which Python and browsers read as infinity.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ METRICS, TABLE, FIELDS = "metrics.json", "metrics.csv", "fields.npz"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All results of one surrogate on one part of a data set, coarsest resolution first.
+    """All results of one surrogate on one split of a data set, coarsest resolution first.
 
-    `skipped` says which resolutions the model refused and why; `fields` are the arrays for pictures, which `load`
-    leaves in their file.
+    `skipped` says which resolutions the model refused and why. `fields` are the arrays for pictures; `load` does not
+    read them.
     """
 
     run: str
@@ -49,12 +49,12 @@ class Evaluation:
     fields: Mapping[str, Shaped[np.ndarray, "..."]] = field(default_factory=dict, compare=False, repr=False)
 
     def table(self) -> str:
-        """The errors beside those of the references, aligned; a ratio is how many times smaller the model's is."""
+        """The errors beside those of the baselines; a ratio is how many times smaller the model's error is."""
         head = f"{self.run or 'model'}: {self.split} split of {self.data}, {self.simulations} simulations"
         return f"{head}\n\n{table_text(self.one_step, self.rollout)}"
 
     def to_json(self) -> dict[str, Any]:
-        """The content of `metrics.json`; what is not finite is still a float."""
+        """The content of `metrics.json`, where numbers that are not finite are still floats."""
         return {
             "format": FORMAT,
             "run": self.run,
@@ -69,7 +69,7 @@ class Evaluation:
         }
 
     def save(self, folder: str | Path) -> None:
-        """Write the three files, each of them whole or not at all."""
+        """Write the three files, each of them atomically."""
         folder = Path(folder)
         if self.fields:
             buffer = io.BytesIO()
@@ -80,7 +80,7 @@ class Evaluation:
 
     @staticmethod
     def load(folder: str | Path) -> Evaluation:
-        """The numbers that `save` wrote to `folder`; `ValueError` that names the file where it is damaged."""
+        """The numbers that `save` wrote to `folder`; a `ValueError` names a damaged file."""
         path = Path(folder) / METRICS
         try:
             content = json.loads(path.read_text())
@@ -88,9 +88,9 @@ class Evaluation:
             raise FileNotFoundError(f"{path} does not exist; needed what `mondrian evaluate` writes") from None
         except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
             raise ValueError(f"{path} cannot be read: {error}; {again(path)}") from error
-        found = content.get("format") if isinstance(content, dict) else None
-        if found != FORMAT:
-            raise ValueError(f"{path} has format={found}; needed {FORMAT}, and {again(path)}")
+        version = content.get("format") if isinstance(content, dict) else None
+        if version != FORMAT:
+            raise ValueError(f"{path} has format={version}; needed {FORMAT}, and {again(path)}")
         try:
             return Evaluation(
                 run=str(content["run"]),
@@ -111,13 +111,13 @@ class Evaluation:
 
 
 def again(file: Path) -> str:
-    """What to do about a damaged file of an evaluation, with the run's name where the file is in its folder."""
+    """The command that writes a damaged file again, with the run's name if the file is in a run's folder."""
     run = shlex.quote(str(file.parent.parent)) if file.parent.name == "evaluation" else "RUN"
     return f"`mondrian evaluate {run}` writes it anew"
 
 
 def _decoded(kind: Any, value: Any) -> Any:
-    """A value of JSON as the type that it came from: `None` in a number's place is NaN."""
+    """A JSON value as a value of type `kind`; `None` in the place of a number is NaN."""
     parts = get_args(kind)
     if NoneType in parts:
         return None if value is None else _decoded(parts[0], value)
@@ -129,6 +129,6 @@ def _decoded(kind: Any, value: Any) -> Any:
         return Summary(math.nan, math.nan, math.nan, count=0)
     if isinstance(kind, type) and is_dataclass(kind):
         types = get_type_hints(kind)
-        given = [name for name in types if name in value or not hasattr(kind, name)]  # others have a default
-        return kind(**{name: _decoded(types[name], value[name]) for name in given})
+        stored = [name for name in types if name in value or not hasattr(kind, name)]  # others have a default
+        return kind(**{name: _decoded(types[name], value[name]) for name in stored})
     return math.nan if kind is float and value is None else kind(value)

@@ -1,4 +1,4 @@
-"""How the energy of a field, and of an error, is spread over wavenumbers."""
+"""Energy spectra of fields and of errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def energy_spectrum(
 
     On a periodic axis $\hat u$ are Fourier coefficients and $k_a = 2 \pi m / L_a$; on others cosine coefficients (the
     field continued without flux, so that ends that differ are no jump) and $k_a = \pi m / L_a$. Shells are centred on
-    multiples of $\Delta$, the smallest wavenumber of the box, and go on to the corners. Shell 0 is the mean.
+    multiples of $\Delta$, the smallest wavenumber of the box, and reach to the corners. Shell 0 is the mean.
 
     >>> x = Grid(extent=(1.0,), points=(8,), periodic=(True,))
     >>> k, energy = energy_spectrum(3 + torch.cos(4 * torch.pi * x.axis(0, dtype=torch.float64))[None, None], x)
@@ -44,10 +44,10 @@ def energy_spectrum(
 def band_energies(
     u: Float[Tensor, "batch channel *space"], grid: Grid, bands: Sequence[float] | None = None
 ) -> Float64[Tensor, "batch channel band"]:
-    """The energy in bands of wavenumbers, which add up to the mean square of the field.
+    """The energy in bands of wavenumbers; energies add up to the mean square of the field.
 
-    `bands` are the wavenumbers that separate them: `(10.0, 40.0)` for below 10, from 10 to below 40, and from 40 on.
-    A shell belongs, as a whole, to the band of its wavenumber. By default they are `log_thirds(grid)`.
+    `bands` are the wavenumbers between them: `(10.0, 40.0)` means below 10, from 10 to below 40, and from 40 on. A
+    shell belongs as a whole to the band of its wavenumber. By default the bands are `log_thirds(grid)`.
 
     >>> wave = torch.tensor([[[1.0, -1.0, 1.0, -1.0]]])
     >>> band_energies(2 + wave, Grid(extent=(1.0,), periodic=(True,)), bands=(6.0, 9.0))
@@ -73,8 +73,8 @@ def band_errors(
 
     $$\epsilon_b^2 = E_b(p - t) / E_b(t), \qquad \sum_b \epsilon_b^2 E_b(t) = \operatorname{mean} (p - t)^2$$
 
-    To compare resolutions give the same `bands` to all. As in `mondrian.metrics`, a prediction that is not finite
-    has infinite errors, and NaN is a band that the truth leaves empty: no more energy than rounding gives it.
+    Use the same `bands` to compare resolutions. As in `mondrian.metrics`, a prediction that is not finite has infinite
+    errors; the error is NaN in a band where the truth has no energy beyond rounding.
 
     >>> truth = torch.tensor([[[3.0, 1.0, 3.0, 1.0]]])
     >>> band_errors(truth.mean() + 0 * truth, truth, Grid(extent=(1.0,), periodic=(True,)), bands=(6.0, 9.0))
@@ -91,9 +91,9 @@ def band_errors(
 
 
 def log_thirds(grid: Grid) -> tuple[float, float]:
-    """The two wavenumbers that cut the range from the smallest to the largest of a grid into equal ratios.
+    """The two wavenumbers that divide the range of a grid into three equal ratios.
 
-    They lie half-way between shells, where rounding decides nothing.
+    They lie half-way between shells, so that rounding does not move a shell from band to band.
 
     >>> log_thirds(Grid(extent=(torch.pi,), points=(28,)))  # cosine modes up to 3, up to 9, up to 27
     (3.5, 9.5)

@@ -1,4 +1,4 @@
-"""How energy and error are spread over wavenumbers, averaged while batches pass by."""
+"""Running means of energy spectra and band errors, batch by batch."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Spread:
         prediction: Float[Tensor, "batch channel *space"],
         truth: Float[Tensor, "batch channel *space"],
     ) -> None:
-        """Take in one batch."""
+        """Add one batch."""
         fields = {"prediction": prediction, "truth": truth, "error": prediction.double() - truth.double()}
         for name, field in fields.items():
             _, energy = energy_spectrum(field, self.grid)
-            # Energies are sums of squares: NaN comes from infinite values only, and must not vanish from the mean.
+            # Energies are sums of squares: only infinite values give NaN, which the mean would leave out.
             self.means.add(f"spectrum {name}", simulation, energy.nan_to_num(nan=math.inf, posinf=math.inf))
         self.means.add("bands", simulation, band_errors(prediction, truth, self.grid, self.edges))
 
@@ -42,14 +42,14 @@ class Spread:
         return Spectrum(wavenumber=self.wavenumber, **energies)
 
     def bands(self) -> tuple[Band, ...]:
-        """Relative errors between the edges, the first from 0 on, the last up to what the grid carries."""
+        """Relative errors in the bands between the edges, from 0 to the largest wavenumber of the grid."""
         lows, highs = (0.0, *self.edges), (*self.edges, self.wavenumber[-1])
         errors = self.means.summaries("bands")
         return tuple(Band(low, high, error) for low, high, error in zip(lows, highs, errors, strict=True))
 
 
 def band_edges(grid: Grid) -> tuple[float, ...]:
-    """Wavenumbers between the bands: thirds of what a grid carries, and beyond it what only finer ones do.
+    """Wavenumbers between the bands: thirds of a grid's range, and beyond it a band that only finer grids resolve.
 
     >>> band_edges(Grid(extent=(torch.pi,), points=(28,)))  # cosine modes 1 to 27
     (3.5, 9.5, 27.5)

@@ -1,4 +1,4 @@
-"""What the errors of a finite number of samples say about their mean."""
+"""The mean of a finite number of samples with its bootstrap interval."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 
 Values = Float[np.ndarray, " sample"] | Float[Tensor, " sample"]
 
-CHUNK = 2**20  # values drawn at once: 16 MB with their indices
+CHUNK = 2**20  # values drawn at a time: 16 MB with their indices
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The mean of the values that are defined, the interval it lies in, and how many there are."""
+    """The mean of the defined values, its interval, and the number of values."""
 
     mean: float
     low: float
@@ -27,9 +27,8 @@ class Summary:
 def summary(values: Values, *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0) -> Summary:
     """Mean and bootstrap interval of the values that are not NaN, and their number.
 
-    NaN is what `mondrian.metrics` gives for samples where a measure is undefined. Without any other value the mean is
-    NaN; with a single one the interval is, since one value says nothing about spread. An infinite error makes an
-    infinite mean.
+    `mondrian.metrics` gives NaN for samples where a metric is undefined. The mean is NaN if no value is defined, and
+    the interval if there are fewer than two. An infinite error makes the mean infinite.
 
     >>> summary(np.array([1.0, np.nan, 3.0, 2.0, 2.0]))
     Summary(mean=2.0, low=1.25, high=2.75, count=4)
@@ -51,8 +50,8 @@ def bootstrap_interval(
     $$\bigl[q_{(1-c)/2}, \; q_{(1+c)/2}\bigr] \quad\text{of}\quad \frac1n \sum_{i=1}^n v_{J_i}, \qquad
     J_i \text{ uniform on } 1, \dots, n$$
 
-    Covers the true mean with a probability of $c - O(1/n)$: somewhat too narrow for few samples. The same values and
-    seed give the same interval.
+    It covers the true mean with probability $c - O(1/n)$, so it is slightly too narrow for few samples. The same values
+    and seed give the same interval.
 
     >>> low, high = bootstrap_interval(np.arange(100.0))
     >>> round(low, 1), round(high, 1)
@@ -75,14 +74,14 @@ def _resampled_means(
     means, size = np.empty(resamples), len(values)
     rows = max(1, CHUNK // size)
     for start in range(0, resamples, rows):
-        part = means[start : start + rows]
-        part[:] = values[generator.integers(0, size, (len(part), size))].mean(axis=1)
+        chunk = means[start : start + rows]
+        chunk[:] = values[generator.integers(0, size, (len(chunk), size))].mean(axis=1)
     return means
 
 
-def _quantile(ordered: Float64[np.ndarray, " resample"], share: float) -> float:
-    """Linear between order statistics, like `numpy.quantile`, and defined when some of them are infinite."""
-    position = share * (len(ordered) - 1)
+def _quantile(ordered: Float64[np.ndarray, " resample"], fraction: float) -> float:
+    """Linear between order statistics like `numpy.quantile`, but defined if some of them are infinite."""
+    position = fraction * (len(ordered) - 1)
     below = math.floor(position)
     low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
     return low if low == high or position == below else low + (position - below) * (high - low)

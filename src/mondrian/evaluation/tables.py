@@ -1,4 +1,4 @@
-"""Results as text: a table to read, and CSV in long form, one number with its interval a row."""
+"""Results as text: an aligned table, and CSV in long form with one number and its interval in each row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NONE: Mapping[str, Summary] = {}
 
 
 def csv_text(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> str:
-    """All numbers as CSV; what is not defined is `nan`, and `mae[p]` is of the field p alone."""
+    """All numbers as CSV; undefined ones are `nan`, and `mae[p]` is the error of the field p."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -35,14 +35,16 @@ def csv_text(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> st
 
 
 def table_text(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> str:
-    """The same for the eye. A ratio is the reference's error divided by the model's: above 1 the model is better."""
+    """An aligned table. A ratio is the baseline's error divided by the model's: above 1 the model is better."""
     rows: list[tuple[str, ...]] = [ONE_STEP]
     for entry in one_step:
         for metric in entry.model:
             points = label(entry) if metric == next(iter(entry.model)) else ""
-            rows.append((points, TITLES.get(metric, metric), *_beside(entry, metric)))
+            rows.append((points, TITLES.get(metric, metric), *_with_baselines(entry, metric)))
             fields = (entry.by_field or {}).items()
-            rows += [("", f"  {name}", *_beside(errors, metric)) for name, errors in fields if metric in errors.model]
+            rows += [
+                ("", f"  {name}", *_with_baselines(errors, metric)) for name, errors in fields if metric in errors.model
+            ]
     text = aligned(rows, left=(0, 1))
     if rollout:
         text += "\n\n" + aligned([ROLLOUT, *map(_rollout_row, rollout)])
@@ -50,7 +52,7 @@ def table_text(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> 
 
 
 def size(points: Sequence[int]) -> str:
-    """How a resolution is written.
+    """A resolution as text.
 
     >>> size((64, 32))
     '64x32'
@@ -59,15 +61,15 @@ def size(points: Sequence[int]) -> str:
 
 
 def label(entry: OneStep) -> str:
-    """A resolution, and of meshes the part that has it."""
+    """The resolution of an entry, after the part of the data set on meshes."""
     return f"{entry.part} {size(entry.points)}".strip()
 
 
 def _rows(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> Iterator[tuple[str, str, str, str, Summary]]:
     for entry in one_step:
         points = label(entry)
-        parts: dict[str, OneStep | FieldErrors] = {"": entry, **(entry.by_field or {})}
-        for field, errors in parts.items():
+        all_errors: dict[str, OneStep | FieldErrors] = {"": entry, **(entry.by_field or {})}
+        for field, errors in all_errors.items():
             sides = {"one_step": errors.model, "persistence": errors.persistence, "training_mean": errors.training_mean}
             for kind, metrics in sides.items():
                 for metric, value in (metrics or _NONE).items():
@@ -86,10 +88,10 @@ def _rows(one_step: Sequence[OneStep], rollout: Sequence[Trajectories]) -> Itera
 
 
 def _rollout_row(entry: Trajectories) -> tuple[str, ...]:
-    mean, lost = entry.mean_relative_l2, f" ({entry.diverged} diverged)" if entry.diverged else ""
+    mean, diverged = entry.mean_relative_l2, f" ({entry.diverged} diverged)" if entry.diverged else ""
     return (
         size(entry.points),
-        f"{entry.simulations}{lost}",
+        f"{entry.simulations}{diverged}",
         _short(entry.start),
         _short(entry.times[-1]),
         _short(mean.mean),
@@ -99,19 +101,19 @@ def _rollout_row(entry: Trajectories) -> tuple[str, ...]:
     )
 
 
-def _beside(errors: OneStep | FieldErrors, metric: str) -> tuple[str, ...]:
-    """The model's error with its interval, each reference and its ratio."""
+def _with_baselines(errors: OneStep | FieldErrors, metric: str) -> tuple[str, ...]:
+    """The model's error with its interval, and the error of each baseline with its ratio."""
     value = errors.model[metric]
-    references = [(side or _NONE).get(metric) for side in (errors.persistence, errors.training_mean)]
-    beside = [text for reference in references for text in _compared(reference, value)]
-    return _short(value.mean), _interval(value), *beside
+    baselines = [(side or _NONE).get(metric) for side in (errors.persistence, errors.training_mean)]
+    compared = [text for baseline in baselines for text in _compared(baseline, value)]
+    return _short(value.mean), _interval(value), *compared
 
 
-def _compared(reference: Summary | None, model: Summary) -> tuple[str, str]:
-    if reference is None:
+def _compared(baseline: Summary | None, model: Summary) -> tuple[str, str]:
+    if baseline is None:
         return "-", "-"
-    ratio = reference.mean / model.mean if model.mean else math.inf if reference.mean else math.nan
-    return _short(reference.mean), "-" if math.isnan(ratio) else f"{ratio:.2f}"
+    ratio = baseline.mean / model.mean if model.mean else math.inf if baseline.mean else math.nan
+    return _short(baseline.mean), "-" if math.isnan(ratio) else f"{ratio:.2f}"
 
 
 def _interval(value: Summary) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mondrian.data.datasets import WindowDataset
 from mondrian.data.splits import Splits
-from mondrian.evaluation.one_step import check_channels
+from mondrian.evaluation.parts import check_channels
 from mondrian.explore.question import Question
 from mondrian.explore.solving import Solver, allowed, at_points, solver_of
 from mondrian.grid import Grid
@@ -87,7 +87,7 @@ class Explorer:
             points: splits.dataset(split, points if made else (), memory=0) for points in splits.resolutions(split)
         }
         self.finest = list(self.stored.values())[-1]
-        check_channels(surrogate, self.finest)
+        check_channels(surrogate, self.finest.in_channels, self.finest.out_channels, self.finest.source.name)
         self.problem = None if made is None else made.problem
         self.solver: Solver | str = solver_of(self.problem, self.finest)
         self._last: tuple[Question, _Sample] | None = None

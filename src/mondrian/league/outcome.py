@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mondrian.data.splits import Splits
 from mondrian.league.machine import machine
 from mondrian.support.files import write_json
 from mondrian.training.run import Run
@@ -58,7 +59,7 @@ class Outcome:
             valid_loss=float(losses.min()),
             seconds=_seconds(run),
             parameters=run.facts["parameters"],
-            points=run.data().dataset("train", memory=0).grid.points,
+            points=run.data(Splits).dataset("train", memory=0).grid.points,
             samples=tuple(history["samples"][validated].tolist()),
             mae=tuple(history["valid_mae"][validated].tolist()),
             samples_per_second=float(np.nanmedian(history["samples_per_second"])),

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mondrian.data.splits import Splits
 from mondrian.evaluation import evaluate
 from mondrian.evaluation.pictures import of_first_sample, of_one_resolution
 from mondrian.league.jobs import NATIVE
@@ -49,7 +50,7 @@ def main(file: Path) -> int:
 
 def _evaluate(run: Run, task: dict[str, Any]) -> None:
     """Of fields only what the league shows, of paths only those it was given: its folder may be carried elsewhere."""
-    surrogate, splits = run.surrogate().to(chosen_device(None)), run.data()
+    surrogate, splits = run.surrogate().to(chosen_device(None)), run.data(Splits)
     tests = {run.evaluation: (splits, task["data"])}
     if task["native"] is not None:
         tests[run.folder / NATIVE] = (splits.of_other_data(task["native"]), task["native"])

@@ -1,10 +1,11 @@
-"""Where predictions go: files that grow piece by piece under a temporary name, and appear when they are whole."""
+"""Output files: they grow batch by batch under a temporary name and appear when they are complete."""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,30 @@ from mondrian.support.lock import Lock
 Append = Callable[[Shaped[np.ndarray, "..."]], None]
 
 
+@dataclass(frozen=True)
+class Prediction:
+    """The content of a file of predictions; `not_finite` samples hold NaN or infinite values."""
+
+    samples: int
+    channels: tuple[str, ...]
+    points: tuple[int, ...]
+    not_finite: int
+
+
+def check_output(source: Path, target: Path) -> None:
+    """Refuse to overwrite the input."""
+    if target.exists() and source.exists() and target.samefile(source):
+        raise ValueError(f"output {target} is the input; needed another name")
+
+
 def open_array(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> AbstractContextManager[Append]:
-    """An `.npy`, `.npz` (its array is called `y`) or `.pt` file of an array, to be given row after row."""
+    """An `.npy`, `.npz` (its array is called `y`) or `.pt` file of an array, to which rows are appended."""
     return {".npy": _npy, ".npz": _npz, ".pt": _pt}[path.suffix](path, shape, dtype)
 
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[Path]:
-    """A temporary name that becomes `path`, which no other process writes meanwhile; remains of killed ones go."""
+    """A temporary name that becomes `path`; a lock keeps other processes out, and files of killed ones are removed."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     with Lock.of_file(path), appearing(path) as partial:
@@ -51,7 +68,7 @@ def _npz(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[A
 
 @contextmanager
 def _pt(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Append]:
-    # torch writes a tensor in one go: from a file that is mapped into memory.
+    # torch writes a tensor as a whole, so the rows are first collected in a memory-mapped file.
     with exclusive(path) as partial:
         rows = partial.with_name(f"{partial.name}.rows.partial")
         try:
@@ -77,13 +94,13 @@ def _rows(path: Path, file: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -
 
 @contextmanager
 def _opened(path: Path, opener: Callable[[], Any]) -> Iterator[Any]:
-    """A file that is closed whatever happens; the last of its bytes reach the disk only then."""
+    """A file that is closed in any case, which is when its last bytes reach the disk."""
     with writing(path):
         file = opener()
     try:
         yield file
     except BaseException:
-        with suppress(OSError, ValueError):  # the first error is the one to tell
+        with suppress(OSError, ValueError):  # the first error is the one to report
             file.close()
         raise
     with writing(path):

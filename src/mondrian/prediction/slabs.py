@@ -16,8 +16,9 @@ from tqdm import tqdm
 from mondrian.artefact import OperatorModel
 from mondrian.grid import Grid
 from mondrian.parallel import Processes, SpreadModel, stream
-from mondrian.prediction.files import Prediction, check_files, opened, simulated
+from mondrian.prediction.fields import check_files, opened, simulated
 from mondrian.prediction.inputs import HDF5, Samples
+from mondrian.prediction.outputs import Prediction
 from mondrian.prediction.predictor import Predictor, answer_dtype, as_numpy, as_tensor
 from mondrian.prediction.shared_files import Write, create_array, create_simulations, open_shared
 from mondrian.rollout import Advance, predictions

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from mondrian.evaluation.results import again
 from mondrian.grid import Grid
-from mondrian.report.places import size
+from mondrian.report.resolutions import size
 from mondrian.support.spec import Spec
 
 Points = tuple[int, ...]

@@ -15,7 +15,7 @@ from mondrian.report.curves import best, draw_history
 from mondrian.report.errors import draw_errors, of_one_run
 from mondrian.report.fields import constants, draw_fields
 from mondrian.report.meshes import MeshFields, draw_meshes, load_meshes
-from mondrian.report.places import name_of, size
+from mondrian.report.resolutions import name_of, size
 from mondrian.report.rollouts import draw_rollouts, draw_strip
 from mondrian.report.spectra import draw_spectra
 from mondrian.report.summary import tested
@@ -47,7 +47,7 @@ def of_run(run: Run, evaluation: Evaluation | None, *, prefix: str = "") -> list
         command = shlex.join(["mondrian", "evaluate", str(run.folder)])
         return [*sections, Section("Evaluation", f"There is none yet: `{command}` adds it.")]
     file = run.evaluation / FIELDS
-    if run.on_meshes:
+    if any(entry.part for entry in evaluation.one_step):  # meshes
         sections += [_meshes(load_meshes(file), evaluation, prefix)] if file.exists() else []
         return [*sections, _errors(evaluation, tests, prefix)]
     fields = Fields.load(file) if file.exists() else None
@@ -121,7 +121,7 @@ def _of(count: int) -> str:
 def _errors(evaluation: Evaluation, tests: str, prefix: str) -> Section:
     if not evaluation.one_step:
         return Section("Error by resolution")
-    samples = ", ".join(f"{entry.samples:,} at {name_of(entry.place)}" for entry in evaluation.one_step)
+    samples = ", ".join(f"{entry.samples:,} at {name_of(entry.resolution)}" for entry in evaluation.one_step)
     note = f"Means over {tests} with bootstrap intervals; samples: {samples}."
     series = of_one_run(evaluation)
     others = " and ".join(f"“{title}”" for title in series if title != "model")

@@ -12,7 +12,7 @@ from mondrian.evaluation.statistics import Summary
 from mondrian.report.chapters import AGAINST_TIME, Section
 from mondrian.report.curves import best, draw_histories
 from mondrian.report.errors import Errors, draw_errors, of_one_run
-from mondrian.report.places import size
+from mondrian.report.resolutions import size
 from mondrian.report.rollouts import draw_rollouts
 from mondrian.report.summary import learnt, parameters, part_of, tested
 from mondrian.report.tables import Column, comparison_columns, comparison_table, diverged

@@ -10,21 +10,21 @@ from matplotlib.figure import Figure
 
 from mondrian.drawing.style import COLOURS, FAINT, colours, grid_lines, logarithmic, new_figure, plain, styled
 from mondrian.evaluation import Evaluation
-from mondrian.evaluation.entries import Place
+from mondrian.evaluation.entries import Resolution
 from mondrian.evaluation.statistics import Summary
 from mondrian.evaluation.tables import TITLES
-from mondrian.report.places import in_order, name_of
+from mondrian.report.resolutions import in_order, name_of
 
-Errors = Mapping[Place, Mapping[str, Summary]]
+Errors = Mapping[Resolution, Mapping[str, Summary]]
 _MARKS: dict[str, Any] = {"markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}
 REFERENCES = {"persistence": ("nothing changes", FAINT), "training_mean": ("mean of training", COLOURS[4])}
 
 
 def of_one_run(evaluation: Evaluation) -> dict[str, Errors]:
     """The model's errors and those of the two forecasts that know nothing."""
-    found: dict[str, Errors] = {"model": {entry.place: entry.model for entry in evaluation.one_step}}
+    found: dict[str, Errors] = {"model": {entry.resolution: entry.model for entry in evaluation.one_step}}
     for name, (title, _) in REFERENCES.items():
-        rows = {entry.place: getattr(entry, name) for entry in evaluation.one_step}
+        rows = {entry.resolution: getattr(entry, name) for entry in evaluation.one_step}
         kept = {place: row for place, row in rows.items() if row}
         if kept:
             found[title] = kept

@@ -12,7 +12,7 @@ from mondrian.evaluation import Evaluation, FieldErrors, OneStep, Trajectories
 from mondrian.evaluation.statistics import Summary
 from mondrian.evaluation.tables import TITLES
 from mondrian.report.errors import REFERENCES, Errors, metric_names
-from mondrian.report.places import in_order, name_of
+from mondrian.report.resolutions import in_order, name_of
 from mondrian.report.summary import number
 
 _SHORT = {"mae": "MAE", "mse": "MSE", "relative_l2": "relative L2", "maximum": "maximum", "interface": "interface"}
@@ -38,13 +38,13 @@ class Column:
 
 def errors_table(evaluation: Evaluation) -> str:
     """Errors of one run, a row for each resolution; the last column compares with the better simple forecast."""
-    return _compared({name_of(entry.place): entry for entry in evaluation.one_step}, of="points")
+    return _compared({name_of(entry.resolution): entry for entry in evaluation.one_step}, of="points")
 
 
 def fields_table(evaluation: Evaluation) -> str:
     """The same of each field; nothing where there is only one."""
     rows = {
-        f"{name_of(entry.place)}, {field}": errors
+        f"{name_of(entry.resolution)}, {field}": errors
         for entry in evaluation.one_step
         for field, errors in (entry.by_field or {}).items()
     }

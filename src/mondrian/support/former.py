@@ -18,14 +18,17 @@ from typing import Any
 MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are looked up in these, in order
     "mondrian.benchmark.passes": ("mondrian.training.timed_steps",),
     "mondrian.configuration": ("mondrian.settings.compose", "mondrian.settings.values"),
+    "mondrian.evaluation.reference": ("mondrian.evaluation.baselines",),
     "mondrian.extras": ("mondrian.support.libraries",),
     "mondrian.history": ("mondrian.training.history",),
     "mondrian.league.agreement": ("mondrian.league.folder_settings",),
     "mondrian.league.hold": ("mondrian.league.run_league",),
     "mondrian.league.job": ("mondrian.league.train_one",),
     "mondrian.league.strips": ("mondrian.league.field_panels",),
+    "mondrian.meshes.evaluation": ("mondrian.evaluation",),
     "mondrian.meshes.files": ("mondrian.data.meshes.files", "mondrian.points.mesh"),
     "mondrian.meshes.poisson": ("mondrian.data.meshes.poisson",),
+    "mondrian.meshes.prediction": ("mondrian.prediction", "mondrian.prediction.meshes"),
     "mondrian.meshes.settings": ("mondrian.settings.data",),
     "mondrian.meshes.surrogate": ("mondrian.surrogate.meshes",),
     "mondrian.meshes.training": ("mondrian.training.meshes",),
@@ -47,6 +50,7 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
     "mondrian.points.position": ("mondrian.attention.coordinates",),
     "mondrian.points.resampler": ("mondrian.resampling.learned",),
     "mondrian.recipes": ("mondrian.settings.recipes",),
+    "mondrian.report.places": ("mondrian.report.resolutions",),
     "mondrian.report.planes": ("mondrian.drawing.planes",),
     "mondrian.report.style": ("mondrian.drawing.style",),
     "mondrian.resampling.places": ("mondrian.resampling.axis_points",),
@@ -78,7 +82,6 @@ NAMES: dict[str, dict[str, str]] = {  # names that moved: the module they left, 
     },
 }
 
-
 RENAMED: dict[str, dict[str, str]] = {  # names that changed: the module they were in, and the full new name
     "mondrian": {"attention_shares": "mondrian.attention_map"},
     "mondrian.league": {"League": "mondrian.league.LeagueSpec"},
@@ -89,6 +92,7 @@ RENAMED: dict[str, dict[str, str]] = {  # names that changed: the module they we
         "League": "mondrian.league.spec.LeagueSpec",
         "read": "mondrian.league.settings.parse",
     },
+    "mondrian.meshes.evaluation": {"evaluate_meshes": "mondrian.evaluation.evaluate"},
     "mondrian.meshes.settings": {"fit_mesh_scales": "mondrian.training.normalisation.fit_scales"},
     "mondrian.models": {
         "Shares": "mondrian.models.AttentionMap",

@@ -1,8 +1,8 @@
-"""Models with everything that their use needs: physical units in and out, the names of their channels, their window."""
+"""Models in physical units, which know their channels by name: of fields on grids and of functions on meshes."""
 
 from mondrian.surrogate.fields import Surrogate, SurrogateSpec
 from mondrian.surrogate.meshes import MeshSurrogate, MeshSurrogateSpec
-from mondrian.surrogate.scaled import Scale, ScaledModel, ScaledSpec, evaluating
+from mondrian.surrogate.scaled import Scale, ScaledModel, ScaledSpec, evaluating, inference
 from mondrian.surrogate.window import Window
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "SurrogateSpec",
     "Window",
     "evaluating",
+    "inference",
 ]

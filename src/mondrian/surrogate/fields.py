@@ -15,13 +15,13 @@ from mondrian.surrogate.window import Window
 
 @dataclass(frozen=True)
 class SurrogateSpec(ScaledSpec):
-    """A scaled model of fields on grids; `window` says which steps of a simulation its channels are."""
+    """A scaled model of fields on grids; `window` says which fields and steps of a simulation the channels are."""
 
     window: Window | None = None
 
     @property
     def default_grid(self) -> Grid:
-        """The box of a call that names none."""
+        """The box that a call without `grid` assumes."""
         grid: Grid = self.model.default_grid  # type: ignore[attr-defined]
         return grid
 
@@ -32,7 +32,7 @@ class SurrogateSpec(ScaledSpec):
 class Surrogate(ScaledModel):
     r"""A model in physical units: $y = S_{out}^{-1}\, G(S_{in}\, x)$ with the channel-wise scales $S$.
 
-    The answer stands at the points of the input, or at those of `out_grid`.
+    The prediction is at the points of the input, or at those of `out_grid`.
 
     >>> from mondrian import vit_no
     >>> model = vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2)).spec

@@ -1,11 +1,10 @@
-"""A model of functions on points with everything that its use needs: physical units, and the names of its channels."""
+"""A scaled model of functions on meshes, with the fields that its channels come from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -14,15 +13,16 @@ from mondrian.models.points import PointOperator
 from mondrian.points.mesh import naming
 from mondrian.points.placement import Placement
 from mondrian.points.point_set import PointSet
+from mondrian.support.former import warn_renamed
 from mondrian.surrogate.scaled import ScaledModel, ScaledSpec
 
 
 @dataclass(frozen=True)
 class MeshSurrogateSpec(ScaledSpec):
-    """A model on points and the scale and name of each of its channels.
+    """A scaled model of functions on meshes.
 
-    `inputs` and `targets` are the fields of meshes whose components the channels are; without them a channel is a field
-    of its own. `box` holds the domains, if they share one.
+    The channels are the components of the fields `inputs` and `targets`; by default each channel is a field. `box`
+    holds all domains; without it each mesh has its bounding box.
     """
 
     inputs: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class MeshSurrogateSpec(ScaledSpec):
 class MeshSurrogate(ScaledModel):
     r"""A model on points in physical units: $y = S_{out}^{-1}\, G(S_{in}\, x)$ with the channel-wise scales $S$.
 
-    Called like the `PointOperator` inside.
+    It is called like the `PointOperator` that it scales.
 
     >>> import torch
     >>> from mondrian.models import point_no
@@ -68,25 +68,21 @@ class MeshSurrogate(ScaledModel):
         answers = self.points_model(scaled, points, out_points)
         return [self.physical_output(answer[None])[0] for answer in answers]
 
+    def predict(
+        self, x: Float[Tensor, "batch channel point"], domain: PointSet, *, name: str = "the input"
+    ) -> Float[Tensor, "batch out_channel point"]:
+        for channel, values, scale in zip(self.spec.in_names, x.unbind(1), self.spec.in_scales, strict=True):
+            if scale.log and not bool((values > 0).all()):
+                raise ValueError(f"{name} has values of {channel!r} without a logarithm; needed positive ones")
+        with naming(name):  # for example if the mesh has fewer points than the model has parts
+            return super().predict(x, domain, name=name)
+
     def at_vertices(
         self, x: Float[Tensor, "channel vertex"], points: PointSet, *, name: str
     ) -> Float[Tensor, "out_channel vertex"]:
-        """The answer for one function, computed in the model's precision and on its device, on the CPU.
-
-        It is given in single precision at least: numbers with a unit may not fit into less.
-        """
-        for channel, values, scale in zip(self.spec.in_names, x, self.spec.in_scales, strict=True):
-            if scale.log and not bool((values > 0).all()):
-                raise ValueError(f"{name} has values of {channel!r} without a logarithm; needed positive ones")
-        with naming(name):  # the mesh may be too small to be cut, say
-            answer = self(x[None].to(self.points_model.project.skip.weight.device, self.physical_dtype), points)
-        assert isinstance(answer, Tensor)
-        return answer[0].to("cpu", self.physical_dtype)
-
-    @property
-    def physical_dtype(self) -> torch.dtype:
-        """What values with a unit are given in: a model of half precision halves them once they are scaled."""
-        return torch.promote_types(self.points_model.project.skip.weight.dtype, torch.float32)
+        """Former name of `predict` for one function; it goes with the next release."""
+        warn_renamed("MeshSurrogate.at_vertices(x, points)", "MeshSurrogate.predict(x[None], points)[0].cpu()")
+        return self.predict(x[None], points, name=name)[0].cpu()
 
     @property
     def points_model(self) -> PointOperator:

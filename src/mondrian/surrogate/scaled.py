@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from mondrian.artefact import ModelSpec, OperatorModel
@@ -58,7 +60,7 @@ class ScaledSpec(ModelSpec):
 
 
 class ScaledModel(OperatorModel):
-    """A model and its scales: training works on the scaled side, everybody else on the physical one."""
+    """A model and its scales: training works in scaled units, everything else in physical ones."""
 
     spec: ScaledSpec
 
@@ -69,8 +71,37 @@ class ScaledModel(OperatorModel):
         self._input = _Scales(spec.in_scales)
         self._output = _Scales(spec.out_scales)
 
+    def predict(
+        self, x: Shaped[Tensor, "batch channel *space"], domain: Any, *, name: str = "the input"
+    ) -> Float[Tensor, "batch out_channel *space"]:
+        """The prediction at the points of `domain`, in physical units.
+
+        The domain is a grid, or a set of points for a surrogate on meshes. `x` may be on any device and in any
+        precision; the prediction is on the model's device, in `physical_dtype`. Errors call the input by its `name`.
+        """
+        prediction: Tensor = self(self.placed(x), domain)
+        return prediction
+
+    def placed(self, x: Shaped[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Values in physical units on the model's device, in `physical_dtype`."""
+        return x.to(self.device, self.physical_dtype)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self._weight.device
+
+    @property
+    def physical_dtype(self) -> torch.dtype:
+        """The precision of values in physical units: single or better, because half precision may not hold them."""
+        return torch.promote_types(self._weight.dtype, torch.float32)
+
+    @property
+    def _weight(self) -> Tensor:
+        return next(chain(self.parameters(), self.buffers()))
+
     def scaled_input(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
-        """What the model is given: of half precision only once it is scaled."""
+        """The input of the model, rounded to its precision only after scaling."""
         z = self._input(_with_channels(x, self.spec.in_names))
         weights = next(self.parameters()).dtype
         return z.to(weights) if weights.itemsize < z.dtype.itemsize == torch.float32.itemsize else z
@@ -80,7 +111,7 @@ class ScaledModel(OperatorModel):
         return self._input.inverse(z)
 
     def scaled_output(self, y: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
-        """What the model should answer."""
+        """The target of the model."""
         return self._output(_with_channels(y, self.spec.out_names))
 
     def physical_output(self, z: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
@@ -89,14 +120,14 @@ class ScaledModel(OperatorModel):
 
 
 def _with_channels(x: Tensor, names: tuple[str, ...]) -> Tensor:
-    """Refuse another number of channels, which scales would spread over theirs."""
+    """Refuse another number of channels: the scales would broadcast."""
     if x.ndim > 1 and x.shape[1] != len(names):
         raise ValueError(f"x has {x.shape[1]} channels; needed {len(names)}: {names}")
     return x
 
 
 class _Scales(nn.Module):
-    """The scales of all channels. Plain ones cost nothing."""
+    """The scales of all channels. Identity scales cost nothing."""
 
     shift: Tensor
     factor: Tensor
@@ -124,7 +155,7 @@ class _Scales(nn.Module):
         return self._where_log(z * factor + shift, lambda part: 10**part)
 
     def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> _Scales:
-        """Where a model goes its scales go too, but a model in half precision keeps exact ones."""
+        """Moves with the model but stays in double precision when the model is cast."""
         super()._apply(change, recurse)
         for name, values in self.exact.items():
             setattr(self, name, torch.tensor(values, dtype=torch.float64, device=getattr(self, name).device))
@@ -148,7 +179,7 @@ def _at_least_single(x: Tensor) -> Tensor:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """All layers in evaluation mode, and then each as it was."""
+    """All layers in evaluation mode; afterwards each is as it was."""
     training = [module for module in model.modules() if module.training]
     if training:
         model.eval()
@@ -157,3 +188,10 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+@contextmanager
+def inference(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; afterwards the model is as it was."""
+    with evaluating(model), torch.inference_mode():
+        yield

@@ -11,12 +11,11 @@ from mondrian.support.spec import Spec
 class Window(Spec):
     """Which fields go in and which come out, over how many steps.
 
-    Channels of `x` are step-major, oldest step first: every field of `input` that changes in time, for each
-    of `steps_in` steps, then those that do not, once (gamma of Allen-Cahn: one constant channel). `y` is the
-    same over the `steps_out` steps that follow. A prediction becomes the next input by moving `x` up.
+    The channels of `x` are step-major, oldest step first: for each of `steps_in` steps all fields of `input` that
+    change in time, then once the fields that do not (gamma of Allen-Cahn is one constant channel). `y` is built in the
+    same way from the `steps_out` steps that follow. In a rollout the prediction becomes the latest steps of the input.
 
-    Where no input changes in time nothing says which steps are meant: `y` is then the first `steps_out` of a
-    simulation, which gives one sample.
+    If no input changes in time, a simulation gives one sample, whose `y` is its first `steps_out` steps.
 
     >>> Window(input=("u", "gamma"), target=("u",))
     Window(input=('u', 'gamma'), target=('u',), steps_in=1, steps_out=1)

@@ -1,12 +1,12 @@
-"""A training run is a folder; this is where its files are.
+"""A training run is a folder with these files.
 
-RUN/run.json          what was asked for: name, overrides, configuration, data set, versions
-RUN/history.csv       one row for each logged step: losses, learning rate, samples a second
+RUN/run.json          the record: name, overrides, configuration, data set, versions
+RUN/history.csv       one row for each logged step: losses, learning rate, samples per second
 RUN/artefact/         the best model by validation loss: `mondrian.from_pretrained("RUN/artefact")`
 RUN/checkpoints/      the whole state of training, for `resume=true`
 RUN/tensorboard/      the same curves for TensorBoard
-RUN/evaluation/       what `mondrian evaluate RUN` found
-RUN/report.html       what `mondrian report RUN` shows
+RUN/evaluation/       the results of `mondrian evaluate RUN`
+RUN/report.html       the page of `mondrian report RUN`
 """
 
 from __future__ import annotations
@@ -15,28 +15,31 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from mondrian.artefact import from_pretrained
-from mondrian.data.meshes.files import MeshSplits
-from mondrian.data.splits import Splits
+from mondrian.data.protocol import DataSpec
 from mondrian.support.files import write_json
+from mondrian.support.former import warn_renamed
 from mondrian.support.spec import Spec
-from mondrian.surrogate import ScaledModel, Surrogate
+from mondrian.surrogate import MeshSurrogateSpec, ScaledModel
 from mondrian.training.history import HistoryFile
+
+Data = TypeVar("Data", bound=DataSpec[Any])
+Model = TypeVar("Model", bound=ScaledModel)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A folder that `mondrian train` wrote, or is about to write."""
+    """A folder that `mondrian train` writes."""
 
     folder: Path
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
-        """An existing run; `ValueError` if the folder is none."""
+        """The run in an existing folder; `ValueError` if the folder holds none."""
         run = cls(Path(folder))
         if not run.record.exists():
             raise ValueError(f"{folder} is no training run: it has no {run.record.name}")
@@ -74,13 +77,14 @@ class Run:
         return facts
 
     def fact(self, name: str) -> Any:
-        """A part of `run.json`; `ValueError` if it is missing."""
+        """An entry of `run.json`; `ValueError` if it is missing."""
         if name not in self.facts:
             raise ValueError(f"{self.record} has no {name}; needed the record of a training run")
         return self.facts[name]
 
     @property
     def name(self) -> str:
+        """The name of the run."""
         return str(self.fact("name"))
 
     @property
@@ -89,57 +93,61 @@ class Run:
         config: dict[str, Any] = self.fact("config")
         return config
 
-    @property
-    def on_meshes(self) -> bool:
-        """Whether it was trained on meshes, not on fields on grids."""
-        data = self.facts.get("data")
-        return isinstance(data, dict) and data.get("spec") == MeshSplits.__name__
-
-    def data(self) -> Splits:
-        """The data set that was trained on, fields on grids."""
-        splits = self.source()
-        if not isinstance(splits, Splits):
-            raise ValueError(f"{self.folder} was trained on meshes; needed a run on grids")
-        return splits
-
-    def meshes(self) -> MeshSplits:
-        """The meshes that were trained on."""
-        splits = self.source()
-        if not isinstance(splits, MeshSplits):
-            raise ValueError(f"{self.folder} was trained on grids; needed a run on meshes")
-        return splits
-
-    def source(self) -> Splits | MeshSplits:
-        """Whatever was trained on."""
-        data = self.fact("data")
+    @overload
+    def data(self) -> DataSpec[Any]: ...
+    @overload
+    def data(self, kind: type[Data]) -> Data: ...
+    def data(self, kind: type[DataSpec[Any]] = DataSpec) -> DataSpec[Any]:
+        """The data set of the training; refused unless it is of this `kind`, such as `Splits`."""
+        content = self.fact("data")
         try:
-            splits = Spec.from_json(data)
+            data = Spec.from_json(content)
         except ValueError as error:
-            raise ValueError(f"{self.record} does not say what was trained on: {error}") from error
-        if not isinstance(splits, Splits | MeshSplits):
-            raise ValueError(f"{self.record} has a {type(splits).__name__} as its data; needed Splits or MeshSplits")
-        return splits
+            raise ValueError(f"{self.record} does not say which data the run was trained on: {error}") from error
+        if not isinstance(data, kind):
+            needed = "Splits or MeshSplits" if kind is DataSpec else kind.__name__
+            raise ValueError(f"{self.record} has a {type(data).__name__} as its data; needed {needed}")
+        return data
 
-    def surrogate(self) -> Surrogate:
-        """The best model by validation loss, of fields on grids."""
-        surrogate = self.model()
-        if not isinstance(surrogate, Surrogate):
-            raise ValueError(f"{self.folder} holds a model for meshes; needed a run on grids")
-        return surrogate
-
-    def model(self) -> ScaledModel:
-        """The best model by validation loss."""
+    @overload
+    def surrogate(self) -> ScaledModel: ...
+    @overload
+    def surrogate(self, kind: type[Model]) -> Model: ...
+    def surrogate(self, kind: type[ScaledModel] = ScaledModel) -> ScaledModel:
+        """The best model by validation loss; refused unless it is of this `kind`, such as `Surrogate`."""
         if not self.artefact.exists():
-            raise ValueError(f"{self.folder} holds no model yet: training has not come to a finite validation loss")
+            raise ValueError(f"{self.folder} holds no model yet: training has not reached a finite validation loss")
         model = from_pretrained(self.artefact)
-        assert isinstance(model, ScaledModel)
+        if not isinstance(model, kind):
+            raise ValueError(f"{self.artefact} holds a {type(model).__name__}; needed a {kind.__name__}")
         return model
 
+    @property
+    def on_meshes(self) -> bool:
+        """Former name; it goes with the next release."""
+        warn_renamed("Run.on_meshes", "isinstance(run.data(), MeshSplits)")
+        return self.data().surrogate_kind is MeshSurrogateSpec
+
+    def source(self) -> DataSpec[Any]:
+        """Former name of `data`; it goes with the next release."""
+        warn_renamed("Run.source()", "Run.data()")
+        return self.data()
+
+    def meshes(self) -> DataSpec[Any]:
+        """Former name of `data`; it goes with the next release."""
+        warn_renamed("Run.meshes()", "Run.data()")
+        return self.data()
+
+    def model(self) -> ScaledModel:
+        """Former name of `surrogate`; it goes with the next release."""
+        warn_renamed("Run.model()", "Run.surrogate()")
+        return self.surrogate()
+
     def history(self) -> dict[str, np.ndarray]:
-        """The columns of `history.csv`; what was not logged at a step is NaN."""
+        """The columns of `history.csv`; NaN at steps where a column was not logged."""
         return HistoryFile(self.history_file).columns()
 
     def write(self, facts: dict[str, Any]) -> None:
         """Write `run.json`."""
         write_json(self.record, facts)
-        self.__dict__.pop("facts", None)  # what was read of it before
+        self.__dict__.pop("facts", None)  # may hold the former content

@@ -137,7 +137,7 @@ def resumed_config(overrides: Sequence[str]) -> dict[str, Any]:
 
 def _find_data(config: dict[str, Any], run: Run, overrides: Sequence[str]) -> None:
     """Take the data from where the run knows them to be, if they are there and the overrides name no other place."""
-    known = run.source().path
+    known = run.data().path
     if any(override.startswith(("data.path=", "data.reader")) for override in overrides) or not Path(known).exists():
         return
     for part in (config["data"], config["data"].get("reader")):
