@@ -26,7 +26,7 @@ from .attention import (
 )
 from .decomposition import Decomposition
 from .grid import Grid
-from .layers import Attention, FeedForward, LayerContext, LayerSpec
+from .layers import Attention, Coarse, FeedForward, LayerContext, LayerSpec
 from .losses import Loss
 from .models import (
     CrossAttentionTransfer,
@@ -70,6 +70,7 @@ __version__: str
 __all__ = [
     "Attention",
     "Boxes",
+    "Coarse",
     "CrossAttention",
     "CrossAttentionTransfer",
     "CrossIntegral",

@@ -3,6 +3,7 @@
 from mondrian.layers.attention import Attention
 from mondrian.layers.base import LayerContext, LayerSpec
 from mondrian.layers.block import Block, BlockStack
+from mondrian.layers.coarse import Coarse
 from mondrian.layers.feed_forward import FeedForward
 
-__all__ = ["Attention", "Block", "BlockStack", "FeedForward", "LayerContext", "LayerSpec"]
+__all__ = ["Attention", "Block", "BlockStack", "Coarse", "FeedForward", "LayerContext", "LayerSpec"]

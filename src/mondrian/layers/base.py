@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mondrian.attention import AttentionSpec, Position
-from mondrian.decomposition import Lattice
-from mondrian.lattice import Rows, Slab, Subdomains
+from mondrian.decomposition import Decomposition, Lattice
+from mondrian.lattice import Rows, Slab
 from mondrian.operators import OperatorSpec
 from mondrian.quadrature import Cell
 from mondrian.support.spec import Spec
@@ -38,8 +38,8 @@ class LayerSpec(Spec):
     exist if the model has a `branch_scale`.
 
     A branch is a module with `forward(u, cell, lattice)`, where `u` is `(batch, cell, channel, point)`. With
-    `whole_domain` it is `forward(u, subdomains)` instead, where `u` is the field `(batch, channel, *space)`: such a
-    layer does not depend on the cuts, and staggering does not change it.
+    `whole_domain` it is `forward(u, domain)`, where `u` is the field `(batch, channel, *space)` and `domain` its
+    decomposition: such a layer does not depend on the cuts, and staggering does not change it.
     """
 
     norm: str | None = field(default=None, kw_only=True)
@@ -59,10 +59,10 @@ class LayerSpec(Spec):
         return result
 
     def apply_to_field(
-        self, branch: nn.Module, u: Float[Tensor, "batch channel *space"], subdomains: Subdomains
+        self, branch: nn.Module, u: Float[Tensor, "batch channel *space"], domain: Decomposition
     ) -> Float[Tensor, "batch channel *space"]:
         """The branch on the field, for layers with `whole_domain`."""
-        result: Tensor = branch(u, subdomains)
+        result: Tensor = branch(u, domain)
         return result
 
     def seen_by(self, rows: Rows, context: LayerContext) -> Rows:

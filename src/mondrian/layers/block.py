@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.decomposition import Lattice
+from mondrian.decomposition import Decomposition, Lattice
 from mondrian.lattice import Slab, Subdomains
 from mondrian.layers.base import LayerContext, LayerSpec
 from mondrian.layers.norm import NORMS
@@ -50,7 +50,7 @@ class Block(nn.Module):
     ) -> Float[Tensor, "batch cell channel point"]:
         for whole_domain, run in groupby(self.layers, key=lambda pair: pair[1].whole_domain):
             if whole_domain:
-                v = self._on_field(v, list(run), cast(Subdomains, domain))
+                v = self._on_field(v, list(run), cast(Decomposition, domain))
             elif self.stagger:
                 moved = cast(Subdomains, domain).staggered()
                 v = moved.back(self._on_cells(moved.move(v), cell, list(run), moved.lattice))
@@ -72,7 +72,7 @@ class Block(nn.Module):
         return v
 
     def _on_field(
-        self, v: Float[Tensor, "batch cell channel point"], run: list[tuple[str, LayerSpec]], domain: Subdomains
+        self, v: Float[Tensor, "batch cell channel point"], run: list[tuple[str, LayerSpec]], domain: Decomposition
     ) -> Float[Tensor, "batch cell channel point"]:
         w = domain.join(v)
         for label, layer in run:
