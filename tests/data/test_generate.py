@@ -428,7 +428,7 @@ def test_resolutions_are_restrictions_of_one_simulation(tmp_path: Path) -> None:
         (replace(RING, native=True), (3,), r"grid.points=\(3,\) must be at least 4"),
         (replace(SQUARE, restriction=BlockAverage()), (12, 16), r"points=\(12, 16\) must divide the \(32, 32\) points"),
         (replace(SQUARE, native=True), (2, 8), r"grid.points=\(2, 8\) must be at least 4"),
-        (replace(SQUARE, grid=Grid(extent=(1.0, 1.0), points=(32, 32))), (16, 16), "both axes periodic"),
+        (replace(SQUARE, grid=Grid(extent=(1.0, 1.0), points=(32, 32))), (16, 16), "two axes, both periodic"),
         (tiny(grid=replace(tiny().grid, periodic=(True, False))), (8, 8), "no periodic axes"),
         (tiny(restriction=FourierTruncation()), (8, 16), r"to points=\(8, 16\) needs periodic axes"),
         (AllenCahn(grid=Grid(extent=(1.0,) * 4, points=(4,) * 4)), (2,) * 4, "has 4 axes; files store at most 3"),

@@ -1,1 +1,1 @@
-"""Solvers that make training data: one partial differential equation a file."""
+"""Solvers for training data: one file for each partial differential equation."""

@@ -1,4 +1,4 @@
-r"""Advection of vorticity by the flow that it induces, on a periodic rectangle, in two forms.
+r"""Advection of vorticity by the flow it induces, on a periodic rectangle, in two forms.
 
 $$N(\omega) = -P (u \cdot \nabla \omega), \qquad u = (\partial_y \psi, -\partial_x \psi), \quad
 -\Delta \psi = \omega$$
@@ -27,8 +27,8 @@ from mondrian.grid import Grid
 class Advection(Protocol):
     """A representation of vorticity as a tensor of coefficients, and `N` on it.
 
-    `FourierAdvection` is made for one size of batch, that of `like`, and keeps its working memory: fresh memory
-    at every stage costs as much as the arithmetic.
+    `FourierAdvection` is made for one batch size, that of `like`, and reuses its working memory: new memory at every
+    stage would cost as much as the arithmetic.
     """
 
     laplacian: Tensor
@@ -54,7 +54,7 @@ def symmetric_filter(grid: Grid) -> Bool[Tensor, "kx ky"]:
 
 
 def jax_cfd_filter(grid: Grid) -> Bool[Tensor, "kx ky"]:
-    """Modes that jax-cfd 0.2.1 keeps: other limits for positive and negative kx, and for ky."""
+    """Modes that jax-cfd 0.2.1 keeps, with different limits for positive kx, negative kx and ky."""
     n, m = grid.points
     keep = torch.zeros(n, m // 2 + 1, dtype=torch.bool)
     rows, columns = int(2 / 3 * n), int(2 / 3 * (m // 2 + 1))
@@ -64,7 +64,7 @@ def jax_cfd_filter(grid: Grid) -> Bool[Tensor, "kx ky"]:
 
 
 class DirectAdvection:
-    """The definition, by FFT, with any filter. It filters the advection alone, as jax-cfd does."""
+    """The definition, by FFT, with any filter, which applies to the advection alone as in jax-cfd."""
 
     def __init__(self, grid: Grid, keep: Bool[Tensor, "kx ky"], like: Tensor) -> None:
         kx, ky = _wavenumbers(grid)
@@ -94,8 +94,8 @@ class DirectAdvection:
 class FourierAdvection:
     """Basdevant's form with the symmetric filter. Coefficients are `(batch, ky, kx, 2)`, the kept ky only.
 
-    All FFTs are along contiguous lines, and of two fields or more at a time (the velocities, the products): then
-    MKL transforms line by line, and a sample's result doesn't depend on its neighbours.
+    All FFTs run along contiguous lines and over at least two fields (the velocities, the products). MKL then
+    transforms line by line, and the result of a sample does not depend on its neighbours.
     """
 
     def __init__(self, grid: Grid, like: Float[Tensor, "batch x y"]) -> None:
@@ -117,7 +117,7 @@ class FourierAdvection:
         self.products = like.new_empty(2, batch, n, m)
 
     def coefficients(self, vorticity: Tensor) -> Tensor:
-        pair = vorticity.expand(2, *vorticity.shape)  # never one sample alone: see above
+        pair = vorticity.expand(2, *vorticity.shape)  # never one field alone, see above
         return torch.view_as_real(self._forward(pair)[0] * self.keep)
 
     def field(self, coefficients: Tensor) -> Tensor:
@@ -140,7 +140,7 @@ class FourierAdvection:
 
 
 def _basdevant(u_x: Tensor, u_y: Tensor, cross: Tensor, difference: Tensor) -> None:
-    """`cross = u_x u_y`, `difference = u_y^2 - u_x^2`; overwrites the velocity."""
+    """Compute `cross = u_x u_y` and `difference = u_y^2 - u_x^2`; overwrites the velocity."""
     torch.mul(u_x, u_y, out=cross)
     torch.sub(u_y.mul_(u_y), u_x.mul_(u_x), out=difference)
 

@@ -2,9 +2,9 @@ r"""Allen-Cahn on a box with zero flux through its walls.
 
 $$u_t = \gamma \Delta u - (u^3 - u), \qquad \partial_n u = 0$$
 
-In any number of dimensions. Space: second differences on cell-centred points, second order. Time: Strang splitting of
-two flows that are known exactly, on steps that are shorter at both ends of the time, and extrapolation in the square
-of the step:
+In any number of dimensions. Space: second differences on cell-centred points, second order. Time: Strang splitting
+into two flows with exact solutions, with shorter steps at the beginning and the end, and extrapolation in the square of
+the step:
 
 $$R_t(u) = \frac{u}{\sqrt{u^2 + (1 - u^2) e^{-2t}}}, \qquad D_t = e^{\gamma t \Delta_h}, \qquad
 S_t = R_{t/2} D_t R_{t/2}.$$
@@ -30,11 +30,10 @@ from mondrian.support.spec import Spec
 
 @dataclass(frozen=True)
 class Schedule(Spec):
-    """Steps of a solution: `steps[l]` steps of length `2**l` (in a common unit) for each level, in order.
+    """The time steps of a solution: `steps[l]` steps of length `2**l` (in a common unit) for each level `l`, in order.
 
-    Then come `last[l]` steps of each level, back from the longest to the shortest. The whole is repeated with
-    every step cut into `r` equal ones for each `r` in `extrapolation`; with `m` such numbers the order in time
-    is `2 m`.
+    Then follow `last[l]` steps of each level, from the longest to the shortest. For each `r` in `extrapolation` the
+    solution is repeated with every step divided into `r` equal ones; with `m` such numbers the order in time is `2 m`.
 
     >>> Schedule(steps=(2, 1), extrapolation=(1,), last=(2,)).levels(6.0)
     ((1.0, 2), (2.0, 1), (1.0, 2))
@@ -61,11 +60,11 @@ class Schedule(Spec):
 
     @property
     def work(self) -> int:
-        """Number of Strang steps in all."""
+        """The number of all Strang steps."""
         return (sum(self.steps) + sum(self.last)) * sum(self.extrapolation)
 
     def levels(self, time: float) -> tuple[tuple[float, int], ...]:
-        """Length and number of the steps of each level."""
+        """The length and number of the steps of each level."""
         levels = [*enumerate(self.steps), *reversed([*enumerate(self.last)])]
         unit = time / sum(count * 2**level for level, count in levels)
         return tuple((unit * 2**level, count) for level, count in levels if count)
@@ -76,10 +75,10 @@ class Schedule(Spec):
         return tuple(math.prod((r * r / (r * r - s * s) for s in rs if s != r), start=1.0) for r in rs)
 
 
-# Short steps first, for clipped data are not smooth, and last: most of the error of a splitting belongs to the step
-# just taken and fades within a time of order one. Largest and mean difference from the exact solution in time at
-# 128^2 and t = 6 over the paper's range of gamma, for seeds that were not used to choose the numbers (96 in float32,
-# 32 in float64).
+# Short steps come first, because clipped data are not smooth, and last: most of the error of a splitting comes from the
+# latest steps and decays within a time of order one. The comments give the largest and the mean difference from the
+# solution that is exact in time, at 128^2 and t = 6 over the paper's range of gamma, for seeds that were not used to
+# choose the numbers (96 in float32, 32 in float64).
 SINGLE = Schedule(steps=(2, 2, 14), last=(1, 6))  # 75 steps, 3.5e-5, 1.1e-6
 DOUBLE = Schedule(steps=(2, 2, 3, 26), extrapolation=(1, 2, 3), last=(0, 0, 3))  # 216 steps, 6e-8, 1.4e-9
 
@@ -93,9 +92,9 @@ def initial_condition(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "batch *space"]:
-    """The paper's initial data: a random field with spectrum k^-3, clipped to [-bound, bound].
+    """The initial data of the paper: a random field with spectrum k^-3, clipped to [-bound, bound].
 
-    In d dimensions k^-(d + 1), so that the energy of all modes of one wavenumber falls like k^-2 in each of them.
+    In d dimensions the spectrum is k^-(d + 1), so that the energy per wavenumber falls like k^-2 in any dimension.
 
     >>> u = initial_condition([0, 1], Grid(extent=(2.0, 2.0), points=(16, 16)))
     >>> u.shape, u.abs().max().item()
@@ -117,9 +116,9 @@ def solve(
 ) -> Float[Tensor, "batch *space"]:
     """The solution at `time`.
 
-    `schedule` is `SINGLE` or `DOUBLE` by the type of `u0` if None. `chunk` samples are worked on at a time, as
-    many as suit the cache of a CPU's core if None. On one thread neither `chunk` nor the rest of the batch
-    changes a bit of a sample's result.
+    The default `schedule` is `SINGLE` or `DOUBLE`, by the type of `u0`. `chunk` samples are solved at a time, by
+    default as many as fit the cache of a CPU core. On one thread the result of a sample depends neither on `chunk` nor
+    on the other samples, to the last bit.
 
     >>> grid = Grid(extent=(2.0, 2.0), points=(16, 16))
     >>> u = solve(initial_condition([0], grid), torch.tensor([1e-3]), grid)
@@ -136,7 +135,7 @@ def solve(
 
 
 def energy(u: Float[Tensor, "batch *space"], gamma: Float[Tensor, " batch"], grid: Grid) -> Float[Tensor, " batch"]:
-    r"""The energy that solutions descend, $\int \frac\gamma2 |\nabla u|^2 + \frac14 (1 - u^2)^2 \, dx$."""
+    r"""The energy, which decreases along solutions, $\int \frac\gamma2 |\nabla u|^2 + \frac14 (1 - u^2)^2 \, dx$."""
     slopes = [(u.diff(dim=1 + axis) / h).square().flatten(1).sum(dim=1) for axis, h in enumerate(grid.spacing)]
     wells = ((1 - u.square()).square() / 4).flatten(1).sum(dim=1)
     return math.prod(grid.spacing) * (gamma / 2 * torch.stack(slopes).sum(dim=0) + wells)
@@ -149,7 +148,7 @@ def _chunk(u0: Tensor) -> int:
 
 
 def _solve_chunk(u0: Tensor, diffusion: Diffusion, time: float, schedule: Schedule) -> Tensor:
-    # Each flow keeps |u| <= max(1, |u0|); extrapolation alone could overstep it, by no more than its error.
+    # each flow keeps |u| <= max(1, |u0|); only extrapolation may exceed it, by no more than its error
     bound = u0.abs().amax(dim=tuple(range(1, u0.ndim)), keepdim=True).clamp(min=1.0)
     total = torch.zeros_like(diffusion.u)
     for refinement, weight in zip(schedule.extrapolation, schedule.weights(), strict=True):
@@ -165,7 +164,7 @@ def _lengths(schedule: Schedule, time: float, refinement: int) -> Iterator[float
 
 
 def _strang_(diffusion: Diffusion, steps: Iterator[float]) -> None:
-    reaction = 0.0  # the half flow owed by the step before: two halves in a row are one flow
+    reaction = 0.0  # the second half flow of the previous step, merged with the first one of this step
     for length in steps:
         _react_(diffusion.u, diffusion.work, reaction + length / 2)
         diffusion.advance_(length)
@@ -180,7 +179,7 @@ def _react_(u: Tensor, work: Tensor, time: float) -> None:
 
 
 def check_grid(grid: Grid) -> None:
-    """Raise `ValueError` for a grid that the equation cannot be solved on."""
+    """Raise `ValueError` for a grid on which the equation cannot be solved."""
     if any(grid.periodic):
         raise ValueError(f"grid={grid} must have no periodic axes")
 
@@ -190,7 +189,7 @@ def _check(u0: Tensor, gamma: Tensor, grid: Grid, time: float, chunk: int | None
     check_fields("u0", u0, grid)
     check_chunk(chunk)
     if gamma.shape != u0.shape[:1]:
-        raise ValueError(f"gamma has shape {tuple(gamma.shape)}; needed one for each of {len(u0)} samples")
+        raise ValueError(f"gamma has shape {tuple(gamma.shape)}; needed one value for each of {len(u0)} samples")
     if not bool((gamma >= 0).all() and gamma.isfinite().all()):
         raise ValueError(f"gamma={gamma.tolist()} must be finite and at least 0")
     if not (math.isfinite(time) and time > 0):

@@ -1,4 +1,4 @@
-"""What all solvers ask of their arguments."""
+"""Checks of arguments that all solvers share."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from mondrian.grid import Grid
 
 
 def check_fields(name: str, u: Float[Tensor, "batch ..."], grid: Grid) -> None:
-    """Fields on the points of `grid`, in a type that solvers work in."""
+    """Raise `ValueError` unless `u` holds fields on the points of `grid`, in single or double precision."""
     if tuple(u.shape[1:]) != grid.points:
-        raise ValueError(f"{name} has points {tuple(u.shape[1:])}; grid.points={grid.points} needs the same")
+        raise ValueError(f"{name} has points {tuple(u.shape[1:])}; needed grid.points={grid.points}")
     if u.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"{name} is {u.dtype}; needed torch.float32 or torch.float64")
+        raise ValueError(f"{name} has dtype {u.dtype}; needed torch.float32 or torch.float64")
 
 
 def check_steps(dt: float, steps: int, frames: int) -> None:
-    """Steps of a length, as many from each frame to the next."""
+    """Raise `ValueError` unless `dt` is positive and `frames` divides `steps`."""
     if not (math.isfinite(dt) and dt > 0):
         raise ValueError(f"dt={dt} must be positive and finite")
     if frames < 1 or steps < 1 or steps % frames:
@@ -28,6 +28,6 @@ def check_steps(dt: float, steps: int, frames: int) -> None:
 
 
 def check_chunk(chunk: int | None) -> None:
-    """A number of samples that are worked on at a time, or None."""
+    """Raise `ValueError` unless `chunk` is None or at least 1."""
     if chunk is not None and chunk < 1:
         raise ValueError(f"chunk={chunk} must be at least 1")

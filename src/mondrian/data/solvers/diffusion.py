@@ -2,7 +2,7 @@ r"""Diffusion in a box with zero flux through its walls, in two forms.
 
 $$u \leftarrow e^{\gamma t \Delta_h} u = (A_1 \otimes \dots \otimes A_d)\, u, \qquad A_a = e^{\gamma t \Delta_a}$$
 
-$\Delta_a$ is the second difference along an axis, on cell-centred points: second order in space. In time this is exact.
+$\Delta_a$ is the second difference along an axis on cell-centred points: second order in space, exact in time.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from mondrian.grid import Grid
 
 @runtime_checkable
 class Diffusion(Protocol):
-    """Fields in an order of points that suits the form, and diffusion of them, each sample with its own gamma."""
+    """Fields in the order of points that an implementation needs, and their diffusion with one gamma per sample."""
 
     u: Tensor
-    """The fields, to be changed in place."""
+    """The fields, changed in place."""
     work: Tensor
-    """Memory of the same shape, free between steps."""
+    """Working memory of the same shape, free between steps."""
 
     def load_(self, field: Float[Tensor, "batch *space"]) -> None:
-        """`u` from fields in their usual order."""
+        """Load `u` from fields in their usual order."""
         ...
 
     def field(self, u: Tensor) -> Float[Tensor, "batch *space"]:
-        """The inverse: fields in their usual order, from `u` or a sum of such."""
+        """Fields in their usual order, from `u` or a sum of such: the inverse of `load_`."""
         ...
 
     def advance_(self, time: float) -> None:
@@ -41,18 +41,18 @@ class Diffusion(Protocol):
 
 
 def diffusion_of(gamma: Float[Tensor, " batch"], grid: Grid, like: Float[Tensor, "batch *space"]) -> Diffusion:
-    """The faster form for a grid: in quarters for a plane, axis by axis otherwise."""
+    """The faster form for a grid: by quarters in a plane, otherwise axis by axis."""
     return PlaneDiffusion(gamma, grid, like) if grid.dim == 2 else AxisDiffusion(gamma, grid, like)
 
 
 class AxisDiffusion:
-    """The definition, one axis after the other, in any number of dimensions."""
+    """The definition: one axis after the other, in any number of dimensions."""
 
     def __init__(self, gamma: Float[Tensor, " batch"], grid: Grid, like: Float[Tensor, "batch *space"]) -> None:
         self.gamma, self.points = gamma, grid.points
         self.axes = [_axis(grid, axis, like.device, parities=1) for axis in range(grid.dim)]
         self.u, self.work = like.new_empty(like.shape), like.new_empty(like.shape)
-        self.flows: dict[float, list[Tensor]] = {}  # the few lengths of a schedule recur
+        self.flows: dict[float, list[Tensor]] = {}  # a schedule has few lengths of steps
 
     def load_(self, field: Tensor) -> None:
         self.u.copy_(field)
@@ -73,22 +73,22 @@ class AxisDiffusion:
             self.u, self.work = self.work, self.u
 
     def _increment(self, axis: int, time: float) -> Tensor:
-        """`A - 1`, which is symmetric, for each line of matrices of an axis; alone for the last axis."""
+        """The symmetric matrix `A - 1` of an axis, repeated for the axes before it, except for the last axis."""
         increment = _axis_diffusion(self.gamma, self.axes[axis], time).to(self.u)  # (batch, 1, n, n)
         before = 1 if axis == len(self.points) - 1 else math.prod(self.points[:axis])
         return increment.expand(-1, before, -1, -1).flatten(0, 1).contiguous()
 
 
 class PlaneDiffusion:
-    """The same in a plane, with half the arithmetic.
+    """Diffusion in a plane, with half the arithmetic of `AxisDiffusion`.
 
-    Diffusion commutes with mirroring an axis, so it acts on even and odd parts apart. Fields are kept in quarters (a
-    half of each axis) whose points are mirror images. Sums and differences of quarters round by what the images
-    hold, not by what is there, which harms where u is near 0 and unstable: only the increment goes through them,
+    Diffusion commutes with mirroring an axis, so it acts on even and odd parts separately. Fields are stored in
+    quarters (a half of each axis) whose points are mirror images of each other. The rounding of sums and differences of
+    quarters depends on the mirror images, which does harm where u is near 0 and unstable: only the increment uses them,
 
         A_x v A_y - v = B_x (v + v B_y) + v B_y,    B = A - 1,
 
-    which leaves smaller rounding errors than the plain product would.
+    with smaller rounding errors than the plain product.
     """
 
     def __init__(self, gamma: Float[Tensor, " batch"], grid: Grid, like: Float[Tensor, "batch x y"]) -> None:
@@ -98,7 +98,7 @@ class PlaneDiffusion:
         self.axes = x, x if alike else _axis(grid, 1, like.device, parities=_parities(grid.points[1]))
         self.u = _fold(like)
         self.work, self.moved = torch.empty_like(self.u), torch.empty_like(self.u)
-        # The same memory seen twice: quarters as rows for the butterfly, as matrices for diffusion.
+        # two views of the same memory: quarters as rows for the butterfly, as matrices for diffusion
         buffers = (self.u, self.work, self.moved)
         self.u_rows, self.work_rows, self.moved_rows = (quarters.flatten(3).flatten(1, 2) for quarters in buffers)
         self.work_matrices, self.moved_matrices = (quarters.flatten(0, 2) for quarters in buffers[1:])
@@ -131,7 +131,7 @@ class PlaneDiffusion:
 
 
 class _Axis(NamedTuple):
-    """Eigenvectors and eigenvalues of the second difference, by parity; of two, on half of the points."""
+    """Eigenvectors and eigenvalues of the second difference by parity; with two parities on half of the points."""
 
     modes: Float[Tensor, "parity point mode"]
     eigenvalues: Float[Tensor, "parity mode"]
@@ -149,17 +149,17 @@ def _axis(grid: Grid, axis: int, device: torch.device, *, parities: int) -> _Axi
 def _axis_diffusion(gamma: Tensor, axis: _Axis, time: float) -> Float[Tensor, "batch parity point point"]:
     """`exp(gamma time Laplacian) - 1` along an axis.
 
-    In float64: row sums that are off by a rounding of float32 would act like a source at every step.
+    In float64: rounding errors of float32 in the row sums would act like a source at every step.
     """
     change = torch.expm1(gamma.double()[:, None, None] * time * axis.eigenvalues)
-    # Operands are copied into one layout: a matrix product may round differently when one of them is transposed.
+    # operands are copied into one layout: the rounding of a matrix product may depend on transposition
     scaled = (axis.modes * change[:, :, None]).contiguous()
     back = axis.modes.mT.contiguous().expand_as(scaled)
     return torch.bmm(scaled.flatten(0, 1), back.flatten(0, 1)).view_as(scaled)
 
 
 def _parities(points: int) -> int:
-    """An axis with a point in its middle is left whole."""
+    """2 for an even number of points; an axis with a middle point is not split."""
     return 2 if points % 2 == 0 else 1
 
 
@@ -183,7 +183,7 @@ def _unfold(u: Tensor) -> Tensor:
 
 
 def _butterflies(quarters: Tensor) -> tuple[Tensor, Tensor]:
-    """Matrices, the same for each sample, from quarters to their even and odd parts, and back."""
+    """Matrices from quarters to their even and odd parts and back, the same for each sample."""
     pair = quarters.new_tensor([[1.0, 1.0], [1.0, -1.0]])
     x, y = (pair[:parities, :parities] for parities in quarters.shape[1:3])
     sums = torch.kron(x, y)

@@ -2,9 +2,9 @@ r"""An exponential Runge-Kutta method for stiff equations whose linear part is d
 
 $$v' = \lambda v + N(v)$$
 
-ETDRK4 of Cox and Matthews, J. Comput. Phys. 176 (2002), doi:10.1006/jcph.2002.6995: fourth order, exact without $N$.
-Its coefficients suffer cancellation where $\lambda \Delta t$ is small; they are means over a circle, as in Kassam
-and Trefethen, SIAM J. Sci. Comput. 26 (2005), doi:10.1137/S1064827502410633.
+ETDRK4 of Cox and Matthews, J. Comput. Phys. 176 (2002), doi:10.1006/jcph.2002.6995: fourth order, exact for $N = 0$.
+Its formulas suffer from cancellation where $\lambda \Delta t$ is small; the coefficients are therefore means over a
+circle, as in Kassam and Trefethen, SIAM J. Sci. Comput. 26 (2005), doi:10.1137/S1064827502410633.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-# On a circle of radius 1 the rule of 32 points is exact for Taylor coefficients up to the 32nd, of size 1/35!.
+# on a circle of radius 1 the rule of 32 points is exact for Taylor coefficients up to the 32nd, of size 1/35!
 CIRCLE = 32
 
 
 def phi(order: int, z: Float64[Tensor, "*mode"]) -> Float64[Tensor, "*mode"]:
     r"""The functions of exponential integrators, $\varphi_k(z) = \bigl(e^z - \sum_{j<k} z^j / j!\bigr) / z^k$.
 
-    They are entire, so the value at $z$ is the mean over a circle around it, on which no point is close to 0. For
-    real $z$ half of the circle is enough.
+    They are entire, so that the value at $z$ is the mean over a circle around $z$, on which no point is close to 0. For
+    real $z$ half of the circle suffices.
 
     >>> phi(2, torch.tensor([0.0, 1e-9], dtype=torch.float64)).round(decimals=12)
     tensor([0.5000, 0.5000], dtype=torch.float64)
@@ -36,7 +36,7 @@ def phi(order: int, z: Float64[Tensor, "*mode"]) -> Float64[Tensor, "*mode"]:
 
 
 class ETDRK4:
-    r"""Steps of length `dt` with real eigenvalues $\lambda$; $z = \lambda \Delta t$ below.
+    r"""Time steps of length `dt` with real eigenvalues $\lambda$ and $z = \lambda \Delta t$.
 
     $$a = e^{z/2} v + q N(v), \qquad b = e^{z/2} v + q N(a), \qquad c = e^{z/2} a + q \bigl(2 N(b) - N(v)\bigr),$$
     $$v \leftarrow e^z v + f_1 N(v) + f_2 \bigl(N(a) + N(b)\bigr) + f_3 N(c),$$
@@ -44,7 +44,7 @@ class ETDRK4:
     \frac{f_1}{\Delta t} = \varphi_1 - 3 \varphi_2 + 4 \varphi_3, \quad
     \frac{f_2}{\Delta t} = 2 \varphi_2 - 4 \varphi_3, \quad \frac{f_3}{\Delta t} = 4 \varphi_3 - \varphi_2.$$
 
-    Coefficients are made in float64 and have the type and device of `like`.
+    Coefficients are computed in float64, then cast to the type and device of `like`.
 
     >>> decay = torch.tensor([-2.0], dtype=torch.float64)
     >>> step = ETDRK4(decay, dt=0.5, like=decay)
@@ -66,7 +66,7 @@ class ETDRK4:
         self.last = (dt * (4 * phi_3 - phi_2)).to(like)
 
     def __call__(self, v: Tensor, nonlinear: Callable[[Tensor], Tensor]) -> Tensor:
-        """`v` after a step, its last axes those of the eigenvalues."""
+        """`v` after one step; the last axes of `v` are those of the eigenvalues."""
         at_v, halfway = nonlinear(v), self.half * v
         a = halfway + self.q * at_v
         at_a = nonlinear(a)

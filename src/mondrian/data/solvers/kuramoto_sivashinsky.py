@@ -1,9 +1,9 @@
-r"""Kuramoto-Sivashinsky on a ring: long waves grow, short ones decay, and what steepens between them is chaos.
+r"""Kuramoto-Sivashinsky on a ring: long waves grow, short waves decay, and steepening couples them into chaos.
 
 $$u_t + u u_x + u_{xx} + u_{xxxx} = 0$$
 
-Space: Fourier modes below 2/3 of the grid's, so that the product is free of aliasing. Time: ETDRK4, fourth order. The
-mean of $u$ is kept; the length of the ring decides how many waves there are (one for each $2 \pi \sqrt2$ or so).
+Space: Fourier modes up to 2/3 of those of the grid, so that the product is free of aliasing. Time: ETDRK4, fourth
+order. The mean of $u$ is conserved; the length of the ring determines the number of waves, about one per $2 \pi \sqrt2$.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def initial_condition(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "batch x"]:
-    r"""Smooth random fields of mean zero, $E|\hat u_k|^2 \propto e^{-2 k^2}$: waves that grow, $k < 1$, and few others.
+    r"""Smooth random fields of mean zero, $E|\hat u_k|^2 \propto e^{-2 k^2}$: mostly growing waves, $k < 1$.
 
     One seed gives one function on every grid that resolves wavenumbers up to about 4.
 
@@ -40,10 +40,10 @@ def initial_condition(
     if not (math.isfinite(std) and std > 0):
         raise ValueError(f"std={std} must be positive and finite")
     unit = 2 * math.pi / grid.extent[0]
-    k = unit * torch.arange(1, math.ceil(6 / unit) + 2, dtype=torch.float64)  # beyond 6 nothing is left
+    k = unit * torch.arange(1, math.ceil(6 / unit) + 2, dtype=torch.float64)  # beyond 6 the amplitudes vanish
     norm = (2 * torch.exp(-2 * k.square()).sum()).sqrt()  # a sine and a cosine for each
     if not norm > 1e-150:
-        raise ValueError(f"grid.extent={grid.extent} is too short for any wave to grow; needed more than 2 pi")
+        raise ValueError(f"grid.extent={grid.extent} is too short for any growing wave; needed more than 2 pi")
     field = random_field(seeds, grid, lambda k: torch.where(k > 0, torch.exp(-k.square()) * (std / norm), 0.0))
     return field.to(device=device, dtype=dtype or torch.get_default_dtype())
 
@@ -57,10 +57,10 @@ def solve(
     frames: int = 50,
     chunk: int | None = None,
 ) -> Float[Tensor, "batch frame x"]:
-    r"""The solution after each of `frames` equal parts of the steps; the initial values are not among them.
+    r"""The solution after each of `frames` equal parts of the steps, without the initial values.
 
-    `chunk` samples are worked on at a time, 64 on a CPU if None. On one thread neither `chunk` nor the rest of the
-    batch changes a bit of a sample's result.
+    `chunk` samples are solved at a time, by default 64 on a CPU. On one thread the result of a sample depends neither
+    on `chunk` nor on the other samples, to the last bit.
 
     >>> grid = Grid(extent=(64.0,), points=(96,), periodic=(True,))
     >>> wave = 1e-6 * torch.cos(2 * torch.pi * 5 * grid.axis(0, dtype=torch.float64) / 64)
@@ -81,7 +81,7 @@ def solve(
 
 
 class RingModes:
-    r"""Fourier coefficients $|m| < n/3$ on a ring, and what the equation does with them.
+    r"""Fourier coefficients $|m| < n/3$ on a ring, and the terms of the equation for them.
 
     $$\lambda_k = k^2 - k^4, \qquad N(v) = -\tfrac12 \mathrm{i} k\, \widehat{u^2}$$
     """
@@ -97,14 +97,14 @@ class RingModes:
         return torch.fft.rfft(u)[:, : self.count]
 
     def field(self, v: Complex[Tensor, "batch mode"]) -> Float[Tensor, "batch x"]:
-        return torch.fft.irfft(v, n=self.points)  # the modes that are left out are filled with zeros
+        return torch.fft.irfft(v, n=self.points)  # filled up with zeros
 
     def nonlinear(self, v: Complex[Tensor, "batch mode"]) -> Complex[Tensor, "batch mode"]:
         return self.slope * self.coefficients(self.field(v).square())
 
 
 def _integrate(u0: Tensor, grid: Grid, dt: float, steps: int, frames: int) -> Tensor:
-    if len(u0) == 1 and u0.device.type == "cpu":  # MKL rounds the transform of one line unlike that of several
+    if len(u0) == 1 and u0.device.type == "cpu":  # MKL rounds the transform of a single line differently
         return _integrate(u0.expand(2, -1), grid, dt, steps, frames)[:1]
     modes = RingModes(grid, u0)
     v = modes.coefficients(u0)
@@ -118,8 +118,8 @@ def _integrate(u0: Tensor, grid: Grid, dt: float, steps: int, frames: int) -> Te
 
 
 def check_grid(grid: Grid) -> None:
-    """Raise `ValueError` for a grid that the equation cannot be solved on."""
+    """Raise `ValueError` for a grid on which the equation cannot be solved."""
     if grid.dim != 1 or not all(grid.periodic):
-        raise ValueError(f"grid={grid} must have one axis, a periodic one")
+        raise ValueError(f"grid={grid} must have one periodic axis")
     if not grid.points or min(grid.points) < 4:
         raise ValueError(f"grid.points={grid.points} must be at least 4")

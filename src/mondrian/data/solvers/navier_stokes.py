@@ -1,11 +1,10 @@
-r"""Two-dimensional incompressible flow on a periodic rectangle, by its vorticity.
+r"""Two-dimensional incompressible flow on a periodic rectangle, in vorticity form.
 
 $$\omega_t + u \cdot \nabla \omega = \nu \Delta \omega, \qquad u = (\partial_y \psi, -\partial_x \psi), \quad
 -\Delta \psi = \omega$$
 
-Space: Fourier modes below 2/3 of the grid's. Time: Crank-Nicolson for diffusion (second order) inside the
-low-storage Runge-Kutta method of Carpenter and Kennedy (NASA TM-109112) for advection (fourth order, five
-stages).
+Space: Fourier modes up to 2/3 of those of the grid. Time: Crank-Nicolson for diffusion (second order) inside the
+low-storage Runge-Kutta method of Carpenter and Kennedy (NASA TM-109112) for advection (fourth order, five stages).
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from mondrian.data.solvers.advection import (
 from mondrian.data.solvers.checks import check_chunk, check_fields, check_steps
 from mondrian.grid import Grid
 
-# Times of the stages, weight of the slope before, and weight of the slope in the step.
+# times of the stages, weights of the previous slope, weights of the slope in the step
 _TIMES = (0.0, 0.1496590219993, 0.3704009573644, 0.6222557631345, 0.9582821306748, 1.0)
 _CARRIED = (0.0, -0.4178904745, -1.192151694643, -1.697784692471, -1.514183444257)
-_TAKEN = (0.1496590219993, 0.3792103129999, 0.8229550293869, 0.6994504559488, 0.1530572479681)
+_GAINS = (0.1496590219993, 0.3792103129999, 0.8229550293869, 0.6994504559488, 0.1530572479681)
 
 
 class Dealias(Enum):
-    """Which modes of the advection are kept."""
+    """The modes of the advection to keep."""
 
     SYMMETRIC = auto()
-    """|k| < n/3 on both axes, for vorticity and advection: no aliasing, and mirrored flows stay so."""
+    """|k| < n/3 on both axes, for vorticity and advection: no aliasing, and mirror symmetry is preserved."""
     JAX_CFD = auto()
-    """As jax-cfd has it: limits that differ by one between kx > 0, kx < 0 and ky, for the advection alone."""
+    """As in jax-cfd: limits that differ by one between kx > 0, kx < 0 and ky, for the advection alone."""
 
 
 def initial_vorticity(
@@ -53,12 +52,12 @@ def initial_vorticity(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "batch x y"]:
-    r"""Vorticity of a random flow without divergence, its velocity concentrated around `peak_wavenumber`.
+    r"""The vorticity of a random divergence-free flow with velocity concentrated around `peak_wavenumber`.
 
-    White noise, made free of divergence, with the amplitude $p(|k|) / |k|$ in velocity, $p$ the log-normal
-    density with variance 1/4 and mode `peak_wavenumber` (as jax-cfd's `filtered_velocity_field`), scaled so
-    that the largest speed on 128 x 128 points is `maximum_velocity`. One seed gives one flow: grids differ in
-    the modes that they resolve, not in the scale.
+    The velocity is white noise, projected to be divergence-free, times the amplitude $p(|k|) / |k|$, where $p$ is the
+    log-normal density with variance 1/4 and mode `peak_wavenumber` (as in jax-cfd's `filtered_velocity_field`). It is
+    scaled such that the largest speed on 128 x 128 points is `maximum_velocity`. One seed gives one flow: grids differ
+    in the modes they resolve, not in the scale.
 
     >>> grid = Grid(extent=(2 * torch.pi,) * 2, points=(32, 32), periodic=(True, True))
     >>> initial_vorticity([0, 1], grid).shape
@@ -94,14 +93,14 @@ def solve(
     dealias: Dealias = Dealias.SYMMETRIC,
     chunk: int | None = None,
 ) -> Float[Tensor, "batch frame x y"]:
-    r"""Vorticity after each of `frames` equal parts of the steps; the initial vorticity is not among them.
+    r"""The vorticity after each of `frames` equal parts of the steps, without the initial vorticity.
 
-    `chunk` samples are worked on at a time, as many as suit the cache of a CPU's core if None. On one thread
-    neither `chunk` nor the rest of the batch changes a bit of a sample's result.
+    `chunk` samples are solved at a time, by default as many as fit the cache of a CPU core. On one thread the result of
+    a sample depends neither on `chunk` nor on the other samples, to the last bit.
 
     >>> grid = Grid(extent=(2 * torch.pi,) * 2, points=(16, 16), periodic=(True, True))
     >>> x, y = grid.coordinates(dtype=torch.float64)
-    >>> vortices = torch.sin(x) * torch.sin(y)  # Taylor-Green: decays as it is
+    >>> vortices = torch.sin(x) * torch.sin(y)  # Taylor-Green: decays without changing shape
     >>> w = solve(vortices[None], grid, viscosity=0.1, dt=0.01, steps=100, frames=4)
     >>> torch.allclose(w[0, -1], vortices * torch.exp(torch.tensor(-0.2)), atol=1e-6)
     True
@@ -134,7 +133,7 @@ def integrate(
     steps: int,
     frames: int,
 ) -> Float[Tensor, "batch frame x y"]:
-    r"""The time loop of `solve` for a given form of the advection.
+    r"""The time loop of `solve` with a given form of the advection.
 
     In stage $i$, with $\mu_i = \tfrac12 \Delta t (c_{i+1} - c_i)$ and $L = \nu \Delta$,
 
@@ -143,9 +142,9 @@ def integrate(
     """
     w = advection.coefficients(vorticity0)
     stages = []
-    for start, end, carried, taken in zip(_TIMES, _TIMES[1:], _CARRIED, _TAKEN, strict=False):
+    for start, end, carried, weight in zip(_TIMES, _TIMES[1:], _CARRIED, _GAINS, strict=False):
         mu = 0.5 * dt * (end - start) * viscosity * advection.laplacian
-        decay, gain = ((1 + mu) / (1 - mu)).expand(w.shape[1:]), (taken * dt / (1 - mu)).expand(w.shape[1:])
+        decay, gain = ((1 + mu) / (1 - mu)).expand(w.shape[1:]), (weight * dt / (1 - mu)).expand(w.shape[1:])
         stages.append((carried, decay.to(w).contiguous(), gain.to(w).contiguous()))
 
     trajectory = vorticity0.new_empty(len(vorticity0), frames, *vorticity0.shape[1:])
@@ -159,14 +158,14 @@ def integrate(
     return trajectory
 
 
-def _chunk(wanted: int | None, vorticity0: Tensor, dealias: Dealias) -> int:
+def _chunk(requested: int | None, vorticity0: Tensor, dealias: Dealias) -> int:
     batch, *points = vorticity0.shape
     if vorticity0.device.type != "cpu":
-        return wanted or batch
+        return requested or batch
     if dealias is Dealias.JAX_CFD:
-        return 1  # it transforms single fields, and MKL rounds one field unlike two
+        return 1  # it transforms single fields, which MKL rounds differently
     in_cache = max(1, 6 * 128**2 // math.prod(points))
-    return samples_at_once(wanted or in_cache, vorticity0, tuple(points))
+    return samples_at_once(requested or in_cache, vorticity0, tuple(points))
 
 
 def _vorticity_modes(seeds: Sequence[int], grid: Grid, peak: float) -> tuple[Tensor, list[Basis]]:
@@ -178,8 +177,8 @@ def _vorticity_modes(seeds: Sequence[int], grid: Grid, peak: float) -> tuple[Ten
 
 
 def check_grid(grid: Grid) -> None:
-    """Raise `ValueError` for a grid that the equation cannot be solved on."""
+    """Raise `ValueError` for a grid on which the equation cannot be solved."""
     if grid.dim != 2 or not all(grid.periodic):
-        raise ValueError(f"grid={grid} must be a plane box with both axes periodic")
+        raise ValueError(f"grid={grid} must have two axes, both periodic")
     if not grid.points or min(grid.points) < 4:
-        raise ValueError(f"grid.points={grid.points} must be at least 4 an axis")
+        raise ValueError(f"grid.points={grid.points} must be at least 4 along each axis")

@@ -1,4 +1,4 @@
-"""Poisson's equation on the unit square without discs, by linear finite elements (`scikit-fem`)."""
+"""Poisson's equation on the unit square with holes (discs), by linear finite elements (`scikit-fem`)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Discs = Float64[np.ndarray, "disc x_y_radius"]
 
 
 def distance(x: Points, discs: Discs) -> Float64[np.ndarray, " point"]:
-    """From each point to the boundary; negative inside a disc."""
+    """The distance of each point to the boundary; negative inside a disc."""
     walls = np.minimum(x, 1 - x).min(axis=1)
     holes = np.linalg.norm(x[:, None] - discs[None, :, :2], axis=2) - discs[:, 2]
     return np.minimum(walls, holes.min(axis=1, initial=np.inf))
 
 
 def triangulate(discs: Discs, spacing: float) -> Mesh:
-    """Vertices on walls and circles, a hexagonal pattern between them, Delaunay's triangles outside the discs."""
+    """A Delaunay mesh outside the discs: vertices on walls and circles, and a hexagonal pattern between them."""
     from scipy.spatial import Delaunay  # slow to import
 
     vertices = np.concatenate([_walls(spacing), *(_circle(disc, spacing) for disc in discs), _inside(discs, spacing)])
@@ -56,7 +56,7 @@ def _inside(discs: Discs, spacing: float) -> Points:
 
 
 def solve_poisson(mesh: Mesh, source: Float64[np.ndarray, " vertex"]) -> Float64[np.ndarray, " vertex"]:
-    """Linear finite elements, the source taken as linear on each triangle too; zero on the boundary."""
+    """The solution by linear elements, zero on the boundary; the source is linear on each triangle too."""
     skfem, models = library("skfem", extra="mesh"), library("skfem.models.poisson", extra="mesh")
     triangles = skfem.MeshTri(mesh.vertices.T.contiguous().numpy(), mesh.simplices.T.contiguous().numpy())
     basis = skfem.Basis(triangles, skfem.ElementTriP1())
