@@ -3,7 +3,7 @@ r"""Kuramoto-Sivashinsky on a ring: long waves grow, short waves decay, and stee
 $$u_t + u u_x + u_{xx} + u_{xxxx} = 0$$
 
 Space: Fourier modes up to 2/3 of those of the grid, so that the product is free of aliasing. Time: ETDRK4, fourth
-order. The mean of $u$ is conserved; the length of the ring determines the number of waves, about one per $2 \pi \sqrt2$.
+order. The mean of $u$ is conserved; the length of the ring determines the number of waves, one per $2 \pi \sqrt2$.
 """
 
 from __future__ import annotations
