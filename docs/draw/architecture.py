@@ -25,7 +25,10 @@ IMAGES = ROOT / "docs/images"
 INK, LINE = "#22303c", "#7a8894"
 COLOURS = {  # of groups of rooms, from the physics to the commands
     "geometry": ("#d9ead3", ("support", "grid", "decomposition", "lattice", "quadrature", "polynomials", "points")),
-    "networks": ("#cfe2f3", ("operators", "attention", "resampling", "models", "artefact", "surrogate", "parallel")),
+    "networks": (
+        "#cfe2f3",
+        ("operators", "attention", "resampling", "layers", "models", "artefact", "surrogate", "parallel"),
+    ),
     "data and training": ("#fff2cc", ("data", "settings", "training", "losses", "metrics", "rollout")),
     "what users do": ("#f4cccc", ()),  # the rest
 }
@@ -157,16 +160,16 @@ def forward() -> plt.Figure:
     ax.text(
         0.15,
         3.9,
-        "n blocks (models/block.py); staggered: every other one on cuts moved by half a cell",
+        "n blocks (layers/block.py); staggered: every other one on cuts moved by half a cell",
         fontsize=8,
         color=INK,
     )
     chain = [
-        ("norm", "models/norm", 1.3),
+        ("norm", "layers/norm", 1.3),
         ("q, k, v", "operators/", 1.3),
         ("attention", "attention/", 1.6),
         ("output", "operators/", 1.3),
-        ("norm", "models/norm", 1.3),
+        ("norm", "layers/norm", 1.3),
         ("feed-forward", "operators/", 1.8),
     ]
     left = 11.6
