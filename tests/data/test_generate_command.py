@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from mondrian.cli import main
-from mondrian.commands import generate as command
 from mondrian.data.manifest import Manifest
 from mondrian.data.restriction import FourierTruncation, Linear
+from mondrian.settings import generation
 
 TINY = ["data.problem.grid.points=[16,16]", "data.points.train=[[8,8]]", "data.points.valid=[[8,8]]"]
 TINY += ["data.points.test=[[8,8],[16,16]]", "workers=1"]
@@ -42,14 +42,14 @@ def test_the_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
             ["data=navier_stokes", "scale=smoke", "data.problem.steps=500"],
             lambda c: c.data.problem.steps == 500,
         ),
-        (["data.problem.gamma=[1e-5,5e-3]"], lambda c: command.problem(c).gamma == (1e-5, 5e-3)),
-        (["restrict=linear"], lambda c: command.problem(c).restriction == Linear()),
-        (["data=navier_stokes"], lambda c: command.problem(c).restriction == FourierTruncation()),
-        (["native=true"], lambda c: command.problem(c).native),
+        (["data.problem.gamma=[1e-5,5e-3]"], lambda c: generation.problem(c).gamma == (1e-5, 5e-3)),
+        (["restrict=linear"], lambda c: generation.problem(c).restriction == Linear()),
+        (["data=navier_stokes"], lambda c: generation.problem(c).restriction == FourierTruncation()),
+        (["native=true"], lambda c: generation.problem(c).native),
     ],
 )
 def test_overrides(arguments: list[str], check) -> None:
-    assert check(command.configure(arguments))
+    assert check(generation.configure(arguments))
 
 
 @pytest.mark.parametrize(
@@ -158,12 +158,12 @@ def test_pictures_of_lines_are_space_time_diagrams_and_of_space_are_slices(tmp_p
     ],
 )
 def test_ranks_of_torchrun_and_slurm(environment: dict[str, str], share: tuple[int, int]) -> None:
-    assert command.rank(environment) == share
+    assert generation.rank(environment) == share
 
 
 def test_ranks_that_are_no_numbers_are_named() -> None:
     with pytest.raises(ValueError, match="RANK=first, WORLD_SIZE=2 in the environment must be whole numbers"):
-        command.rank({"RANK": "first", "WORLD_SIZE": "2"})
+        generation.rank({"RANK": "first", "WORLD_SIZE": "2"})
 
 
 def test_ranks_make_their_shares(

@@ -41,112 +41,26 @@ The files are HDF5 in the layout of The Well: the package the_well opens them wi
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-
-from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
-from mondrian.data.meshes.poisson import PerforatedPoisson, write_poisson
-from mondrian.data.problems import Problem
-from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear, Restriction
-from mondrian.settings.compose import choices, composed, scaled, scales, taken
-from mondrian.settings.values import counts, each, flag, resolutions, spec_of, whole
-from mondrian.support.process import cores, rank
-from mondrian.support.spec import Spec
-
-RESTRICTIONS: Mapping[str, type[Restriction]] = {
-    "average": BlockAverage,
-    "linear": Linear,
-    "fourier": FourierTruncation,
-}
+from mondrian.settings.generation import generation_spec
 
 
 def run(arguments: list[str]) -> None:
     """Generate what the overrides describe."""
-    config = configure(arguments)
-    if OmegaConf.is_missing(config, "path") or config.path is None:
-        raise ValueError("path is missing; needed the folder to write, for example path=data/allen_cahn")
-    folder = Path(str(config.path))
-    if config.data.get("meshes"):
-        _meshes(config, folder)
-        return
-    wanted = plan(
-        problem(config),
-        seed=whole(config, "seed", least=0),
-        simulations=counts(config, "simulations"),
-        points=each(config, "data.points", resolutions),
-        shard_size=whole(config, "shard_size"),
-    )
-    share = _share(config.shard) if config.shard is not None else rank(os.environ)
-    workers = 1 if share[1] > 1 else cores()
-    if config.workers is not None:
-        workers = whole(config, "workers")
-    repair, preview = (flag(config, name) for name in ("repair", "preview"))
+    spec = generation_spec(arguments)
+    data, folder, share = spec.data, spec.folder, spec.share
     began = time.perf_counter()
-    made = generate(folder, wanted, workers=workers, share=share, repair=repair, progress=True)
-    _report(folder, made, share, time.perf_counter() - began)
-    if preview:
-        _preview(folder, made)
-
-
-def _meshes(config: DictConfig, folder: Path) -> None:
-    """Solve problems on meshes, a file each: what concerns shards and grids means nothing there."""
-    for key in ("workers", "restrict", "native", "repair", "preview"):
-        if config[key]:
-            raise ValueError(
-                f"{key}={config[key]} is for fields on grids; data={config.data.problem.spec} is on meshes"
-            )
-    wanted = counts(config, "simulations")
-    share = _share(config.shard) if config.shard is not None else rank(os.environ)
-    problem = spec_of(config.data, "problem", PerforatedPoisson)
-    write_poisson(folder, problem, wanted, seed=whole(config, "seed", least=0), share=share, progress=True)
-    print(f"{folder}: {', '.join(f'{part} {count}' for part, count in wanted.items())} meshes")
-
-
-def configure(arguments: list[str]) -> DictConfig:
-    """The configuration with overrides; `scale=...` goes with `data=...`."""
-    chosen, rest = taken(arguments, {"data": "allen_cahn", "scale": "cpu"})
-    data = chosen["data"]
-    if not scales("generate_scale", data):
-        names = sorted({name.rpartition("_")[0] for name in choices("generate_scale")})
-        raise ValueError(f"data={data} cannot be generated; needed one of {', '.join(names)}")
-    file = scaled("generate_scale", data, chosen["scale"])
-    return composed("generate", [f"data={data}", f"generate_scale={file}", *rest])
-
-
-def problem(config: DictConfig) -> Problem:
-    """The problem that the configuration describes."""
-    described: Any = OmegaConf.to_container(config.data.problem, resolve=True)
-    described["native"] = flag(config, "native")
-    if config.restrict is not None:
-        if str(config.restrict) not in RESTRICTIONS:
-            raise ValueError(f"restrict={config.restrict} is not known; needed one of {', '.join(RESTRICTIONS)}")
-        described["restriction"] = RESTRICTIONS[config.restrict]().to_json()
-    found = Spec.from_json(described)
-    if not isinstance(found, Problem):
-        raise ValueError(f"data.problem={found} cannot be simulated; needed a Problem")
-    return found
-
-
-def _share(text: str) -> tuple[int, int]:
-    number, slash, total = str(text).partition("/")
-    if not (slash and number.isdecimal() and total.isdecimal() and int(number) < int(total)):
-        raise ValueError(f"shard={text} must be i/n with i from 0 to n - 1, for example shard=0/4")
-    return int(number), int(total)
-
-
-def _report(folder: Path, made: Manifest, share: tuple[int, int], seconds: float) -> None:
-    size = sum((folder / file).stat().st_size for file in made.checksums)
-    counts = ", ".join(f"{split} {count}" for split, count in made.simulations.items())
-    print(f"{folder}: {counts} simulations, {len(made.checksums)} files, {size / 1e6:.1f} MB, {seconds:.1f} s")
-    if made.missing:
-        print(f"share {share[0]}/{share[1]} is done; {len(made.missing)} files of other shares are missing")
+    data.write(folder, share=share, progress=True)
+    print(f"{folder}: {data.summary(folder)}, {time.perf_counter() - began:.1f} s")
+    missing = sum(not file.exists() for file in data.files(folder))
+    if missing:
+        print(f"share {share[0]}/{share[1]} is done; {missing} files of other shares are missing")
+    if spec.preview:
+        _preview(folder, Manifest.load(folder))
 
 
 def _preview(folder: Path, made: Manifest) -> None:

@@ -65,9 +65,11 @@ def plan(
 
 @dataclass(frozen=True)
 class SimulatedGrids:
-    """The simulations of a manifest: a `SimulatedData`."""
+    """The simulations of a manifest, made by so many processes; with `repair` damaged shards are made again."""
 
     manifest: Manifest
+    workers: int = 1
+    repair: bool = False
 
     @property
     def count(self) -> int:
@@ -76,7 +78,14 @@ class SimulatedGrids:
 
     def write(self, folder: Path, *, share: tuple[int, int] = (0, 1), progress: bool = False) -> None:
         """Make the shards that are missing."""
-        generate(folder, self.manifest, share=share, progress=progress)
+        generate(folder, self.manifest, workers=self.workers, share=share, repair=self.repair, progress=progress)
+
+    def summary(self, folder: Path) -> str:
+        """Simulations of each part, and the files that are there."""
+        made = Manifest.load(folder)
+        size = sum((folder / file).stat().st_size for file in made.checksums)
+        counts = ", ".join(f"{split} {count}" for split, count in made.simulations.items())
+        return f"{counts} simulations, {len(made.checksums)} files, {size / 1e6:.1f} MB"
 
     def files(self, folder: Path) -> list[Path]:
         """All files of the complete data set."""

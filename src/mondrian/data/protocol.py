@@ -110,6 +110,10 @@ class SimulatedData(Protocol):
         """All files of the complete data set."""
         ...
 
+    def summary(self, folder: Path) -> str:
+        """What the folder holds, in words."""
+        ...
+
     def is_recorded(self, folder: Path) -> bool:
         """Whether the folder says of itself that it is complete."""
         ...

@@ -38,14 +38,29 @@ def data_spec(config: Config) -> DataSpec[Any]:
     return _meshes(config) if select(config, "data.meshes") else _grids(config)
 
 
-def simulated_data(config: Config, *, seed: int = 0) -> SimulatedData:
-    """What a folder of the problem of a configuration is to hold."""
-    simulations = counts(config, "simulations")
+def simulated_data(config: Config) -> SimulatedData:
+    """What the folder of the problem of a configuration is to hold."""
     if select(config, "data.meshes"):
-        return SimulatedMeshes(spec_of(config, "data.problem", PerforatedPoisson), simulations, seed=seed)
+        return simulated_meshes(config)
     problem = spec_of(config, "data.problem", Problem)  # type: ignore[type-abstract]
-    points, shard_size = each(config, "data.points", resolutions), whole(config, "shard_size")
-    return SimulatedGrids(plan(problem, seed=seed, simulations=simulations, points=points, shard_size=shard_size))
+    return simulated_grids(config, problem)
+
+
+def simulated_grids(config: Config, problem: Problem, *, seed: int = 0) -> SimulatedGrids:
+    """Simulations of a problem, as many and at those resolutions that the configuration names."""
+    manifest = plan(
+        problem,
+        seed=seed,
+        simulations=counts(config, "simulations"),
+        points=each(config, "data.points", resolutions),
+        shard_size=whole(config, "shard_size"),
+    )
+    return SimulatedGrids(manifest)
+
+
+def simulated_meshes(config: Config, *, seed: int = 0) -> SimulatedMeshes:
+    """Problems on meshes, as many as the configuration names."""
+    return SimulatedMeshes(spec_of(config, "data.problem", PerforatedPoisson), counts(config, "simulations"), seed=seed)
 
 
 def _grids(config: Config) -> Splits:

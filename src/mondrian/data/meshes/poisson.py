@@ -75,7 +75,7 @@ class PerforatedPoisson(Spec):
 
 @dataclass(frozen=True)
 class SimulatedMeshes:
-    """So many problems for each part: a `SimulatedData`."""
+    """So many problems for each part, on meshes of their own."""
 
     problem: PerforatedPoisson
     counts: Mapping[str, int]
@@ -93,6 +93,10 @@ class SimulatedMeshes:
     def files(self, folder: Path) -> list[Path]:
         """All files of the complete data set."""
         return mesh_files(folder, self.counts)
+
+    def summary(self, folder: Path) -> str:
+        """Meshes of each part."""
+        return f"{', '.join(f'{part} {count}' for part, count in self.counts.items())} meshes"
 
     def is_recorded(self, folder: Path) -> bool:
         """Files are whole once they are there."""
