@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 import mondrian
 from mondrian.losses import Loss
 from mondrian.operators import OperatorSpec
-from mondrian.settings.compose import check_setting, choices, composed, parsed, quoted, scaled, scales, taken
+from mondrian.settings.compose import check_setting, choices, composed, parsed, quoted, scaled, scales, split_choices
 from mondrian.settings.values import (
     counts,
-    each,
     flag,
     number,
     numbers,
+    per_split,
     resolution,
     resolutions,
     spec_of,
+    strings,
     whole,
     word,
-    words_of,
 )
 from mondrian.training.optimiser import AdamW
 
@@ -61,6 +61,7 @@ def test_words_alone_are_read_as_hydra_reads_them() -> None:
 @example("true")
 @example('it\'s "both"')
 @example("back\\")
+@example(" :")
 @example("a${seed}")
 @example("a\\${seed}\\")
 def test_what_is_quoted_is_read_as_it_was(text: str) -> None:
@@ -95,11 +96,11 @@ def test_a_word_whose_name_cannot_be_read_is_named_alone() -> None:
 
 
 def test_the_last_word_counts_and_the_others_keep_their_order() -> None:
-    said, others = taken(["seed=1", "scale=smoke", "a.b=x=y", "scale=paper"], {"scale": "cpu", "data": "files"})
+    said, others = split_choices(["seed=1", "scale=smoke", "a.b=x=y", "scale=paper"], {"scale": "cpu", "data": "files"})
     assert said == {"scale": "paper", "data": "files"}
     assert others == ["seed=1", "a.b=x=y"]
     with pytest.raises(ValueError, match="'repair' is no setting; needed key=value"):
-        taken(["repair"], {})
+        split_choices(["repair"], {})
 
 
 def test_scales_are_those_of_the_problem_and_of_no_other_whose_name_begins_alike() -> None:
@@ -123,13 +124,13 @@ def test_scales_are_those_of_the_problem_and_of_no_other_whose_name_begins_alike
         (flag, "false", False),
         (word, "valid", "valid"),
         (word, "3", "3"),
-        (words_of, "[u,v]", ("u", "v")),
-        (words_of, "[]", ()),
+        (strings, "[u,v]", ("u", "v")),
+        (strings, "[]", ()),
         (numbers, "[1,0.5]", (1.0, 0.5)),
         (resolution, "[32,48]", (32, 48)),
         (resolutions, "[[32,32],[64,48]]", ((32, 32), (64, 48))),
         (counts, "{train: 3, test: 0}", {"train": 3, "test": 0}),
-        (partial(each, read=flag), "{train: true}", {"train": True}),
+        (partial(per_split, read=flag), "{train: true}", {"train": True}),
     ],
 )
 def test_what_fits_is_read(read, text: str, value: object) -> None:
@@ -149,10 +150,10 @@ def test_what_fits_is_read(read, text: str, value: object) -> None:
         (number, "true", "a=True must be a number"),
         (number, "fast", "a=fast must be a number"),
         (flag, "1", "a=1 must be true or false"),
-        (word, "null", "a is empty; needed a word"),
-        (word, "", "a is empty; needed a word"),
-        (words_of, "u", r"a=u must be a list of words, for example a=\[u\]"),
-        (words_of, "[1]", r"a=\[1\] must be a list of words"),
+        (word, "null", "a is empty; needed a value"),
+        (word, "", "a is empty; needed a value"),
+        (strings, "u", r"a=u must be a list of strings, for example a=\[u\]"),
+        (strings, "[1]", r"a=\[1\] must be a list of strings"),
         (numbers, "0.5", r"a=0.5 must be a list of numbers, for example a=\[0\.7,0\.2,0\.1\]"),
         (numbers, "[0.5,u]", r"a=\[0.5, 'u'\] must be a list of numbers"),
         (numbers, "[true]", r"a=\[True\] must be a list of numbers"),

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from mondrian import artefact
 from mondrian.data.protocol import DataSpec, data_of
 from mondrian.grid import Grid
-from mondrian.settings.values import Readers, read_words
+from mondrian.settings.values import Readers, read_overrides
 from mondrian.surrogate import ScaledModel
 from mondrian.training.run import Run
 
@@ -73,7 +73,7 @@ def folders_and_settings(arguments: Sequence[str], readers: Readers) -> tuple[li
             folders.append(Path(argument))
         else:
             raise ValueError(f"no setting {key!r}; needed one of {', '.join(sorted(readers))}")
-    return folders, read_words(overrides, readers)
+    return folders, read_overrides(overrides, readers)
 
 
 def points_of(text: str) -> tuple[int, ...]:

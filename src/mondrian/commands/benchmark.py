@@ -26,7 +26,7 @@ import torch
 
 from mondrian.benchmark import Candidate, Speed, measure_speeds
 from mondrian.evaluation.tables import size
-from mondrian.settings.values import Config, Readers, flag, is_whole, read_words, select, whole, word
+from mondrian.settings.values import Config, Readers, flag, is_whole, read_overrides, select, whole, word
 from mondrian.support.device import chosen_device
 from mondrian.support.files import json_text
 from mondrian.support.text import aligned, memory_text
@@ -92,7 +92,7 @@ def read(arguments: Sequence[str]) -> tuple[list[Candidate], BenchmarkOptions]:
     if not names:
         raise ValueError("no model is named; needed a recipe of `mondrian models`, or the folder of a run")
     candidates = (Candidate(name, tuple(overrides)) for name, overrides in names)
-    return list(dict.fromkeys(candidates)), BenchmarkOptions(**read_words(own, READERS))
+    return list(dict.fromkeys(candidates)), BenchmarkOptions(**read_overrides(own, READERS))
 
 
 def table(speeds: Sequence[Speed]) -> str:

@@ -13,8 +13,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from mondrian.league.entrants import STAGGERED, Entrant, known_names
 from mondrian.league.spec import FORMER_PARTS, PROBLEMS, Budgets, Conditions, LeagueSpec
-from mondrian.settings.compose import composed, scaled, taken
-from mondrian.settings.values import counts, flag, number, whole, words_of
+from mondrian.settings.compose import composed, scaled, split_choices
+from mondrian.settings.values import counts, flag, number, strings, whole
 from mondrian.support.former import former_names
 from mondrian.support.process import cores
 
@@ -29,7 +29,7 @@ def parse(arguments: Sequence[str]) -> LeagueSpec:
     if len(names) != 1 or names[0] not in PROBLEMS:
         raise ValueError(f"{' '.join(names) or 'nothing'} is no league; needed one of {', '.join(PROBLEMS)}")
     problem = names[0]
-    chosen, rest = taken([_renamed(word) for word in arguments if "=" in word], {"scale": "cpu"})
+    chosen, rest = split_choices([_renamed(word) for word in arguments if "=" in word], {"scale": "cpu"})
     scale = chosen["scale"]
     config = composed("league", [f"league_scale={scaled('league_scale', problem, scale)}", *rest])
     part = str(config.part)
@@ -38,15 +38,14 @@ def parse(arguments: Sequence[str]) -> LeagueSpec:
             raise ValueError(f"part={part} is not known; needed one of {', '.join(map(str, known_parts))}")
     candidates = _candidates(problem, config)
     everyone = tuple(
-        candidates.get(name) or Entrant.named(problem, name)
-        for name in dict.fromkeys(words_of(config, f"parts.{part}"))
+        candidates.get(name) or Entrant.named(problem, name) for name in dict.fromkeys(strings(config, f"parts.{part}"))
     )
     league = LeagueSpec(
         problem,
         scale,
         part,
         Path(str(config.folder or f"leagues/{problem}_{scale}")),
-        _chosen(problem, part, everyone, words_of(config, "entrants")),
+        _chosen(problem, part, everyone, strings(config, "entrants")),
         everyone,
         _budgets(config),
         _conditions(config),
@@ -88,8 +87,8 @@ def _candidates(problem: str, config: DictConfig) -> dict[str, Entrant]:
     if not isinstance(variants, Mapping):
         raise ValueError(f"variants={variants} must give each variant its base, label and overrides")
     entrants += [Entrant.variant(problem, str(name), description) for name, description in variants.items()]
-    shared = words_of(config, "overrides")
-    widths = {str(name): words_of(config, f"widths.{name}") for name in config.widths}
+    shared = strings(config, "overrides")
+    widths = {str(name): strings(config, f"widths.{name}") for name in config.widths}
     return {
         each.name: replace(each, overrides=(*shared, *widths.get(each.model, ()), *each.overrides)) for each in entrants
     }

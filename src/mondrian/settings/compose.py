@@ -18,19 +18,19 @@ from omegaconf import DictConfig, OmegaConf
 from mondrian.support.text import one_line, shell_word
 
 
-def composed(name: str, words: Sequence[str]) -> DictConfig:
-    """`conf/<name>.yaml` with some words; one that fits nothing is an error, which names what may be meant."""
-    for word in words:
-        override_of(word)
+def composed(name: str, overrides: Sequence[str]) -> DictConfig:
+    """`conf/<name>.yaml` with overrides; one of an unknown setting is an error that suggests near names."""
+    for override in overrides:
+        parsed_override(override)
     with initialize_config_module("mondrian.conf", version_base="1.3"):
         try:
-            return compose(name, list(words))
+            return compose(name, list(overrides))
         except ConfigCompositionException as error:
-            found = re.search(r"Could not override '([^']+)'", str(error))
-            if found is None:
+            match = re.search(r"Could not override '([^']+)'", str(error))
+            if match is None:
                 raise
-            rest = [word for word in words if word.partition("=")[0] != found[1]]
-            raise ValueError(f"no setting {found[1]!r}{nearest(found[1], _keys(compose(name, rest)))}") from error
+            rest = [override for override in overrides if override.partition("=")[0] != match[1]]
+            raise ValueError(f"no setting {match[1]!r}{nearest(match[1], _keys(compose(name, rest)))}") from error
 
 
 def plain(config: DictConfig) -> dict[str, Any]:
@@ -39,28 +39,28 @@ def plain(config: DictConfig) -> dict[str, Any]:
     return content
 
 
-def parsed(words: Sequence[str]) -> DictConfig:
-    """Words `key=value` alone, without a file that they change.
+def parsed(overrides: Sequence[str]) -> DictConfig:
+    """Overrides `key=value` alone, without a file that they change.
 
     >>> parsed(["points=[32,64]", "memory=false"])
     {'points': [32, 64], 'memory': False}
     """
-    overrides = [override_of(word) for word in words]
-    for word, override in zip(words, overrides, strict=True):
+    read = [parsed_override(override) for override in overrides]
+    for text, override in zip(overrides, read, strict=True):
         if override.is_sweep_override():
-            raise ValueError(f"{word} holds several values; needed one, or a list in brackets")
-    return OmegaConf.create({override.key_or_group: override.value() for override in overrides})
+            raise ValueError(f"{text} holds several values; needed one, or a list in brackets")
+    return OmegaConf.create({override.key_or_group: override.value() for override in read})
 
 
-def override_of(word: str) -> Override:
-    """A word as Hydra reads it; `ValueError` that names it, and shows how to quote its value, where that fails."""
+def parsed_override(text: str) -> Override:
+    """An override as Hydra reads it; a `ValueError` shows how to quote the value where that fails."""
     try:
-        return OverridesParser.create().parse_override(word)
+        return OverridesParser.create().parse_override(text)
     except HydraException as error:
-        key, equals, value = word.partition("=")
-        plain = equals and re.fullmatch(r"[\w.+~/@-]+", key, re.ASCII)
-        advice = f"; quotes keep its value as it is: {shell_word(f'{key}={quoted(value)}')}" if plain else ""
-        raise ValueError(f"{word} cannot be read: {one_line(error)}{advice}") from error
+        key, equals, value = text.partition("=")
+        is_key = equals and re.fullmatch(r"[\w.+~/@-]+", key, re.ASCII)
+        advice = f"; quotes keep its value as it is: {shell_word(f'{key}={quoted(value)}')}" if is_key else ""
+        raise ValueError(f"{text} cannot be read: {one_line(error)}{advice}") from error
 
 
 def quoted(value: str | Path) -> str:
@@ -72,28 +72,28 @@ def quoted(value: str | Path) -> str:
     # OmegaConf looks for ${...} even in quotes; a backslash is the sign that it is meant as it is.
     text = re.sub(r"(\\*)\$\{", r"\1\1\\${", str(value))
     try:
-        read = OverridesParser.create().parse_rule(text, "value")
+        read = OverridesParser.create().parse_override(f"key={text}").value()
     except HydraException:
         read = None
     return text if read == text else QuotedString(text, Quote.single).with_quotes()
 
 
-def taken(words: Sequence[str], defaults: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """What the words say of some settings, or their defaults; and the other words.
+def split_choices(overrides: Sequence[str], defaults: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The values of some settings, their defaults where no override names them, and all other overrides.
 
-    >>> taken(["scale=smoke", "seed=1"], {"data": "allen_cahn", "scale": "cpu"})
+    >>> split_choices(["scale=smoke", "seed=1"], {"data": "allen_cahn", "scale": "cpu"})
     ({'data': 'allen_cahn', 'scale': 'smoke'}, ['seed=1'])
     """
-    said, others = dict(defaults), []
-    for word in words:
-        key, equals, value = word.partition("=")
+    values, others = dict(defaults), []
+    for override in overrides:
+        key, equals, value = override.partition("=")
         if not equals:
-            raise ValueError(f"{word!r} is no setting; needed key=value")
-        if key in said:
-            said[key] = value
+            raise ValueError(f"{override!r} is no setting; needed key=value")
+        if key in values:
+            values[key] = value
         else:
-            others.append(word)
-    return said, others
+            others.append(override)
+    return values, others
 
 
 def choices(group: str) -> list[str]:
@@ -116,22 +116,22 @@ def scaled(group: str, of: str, scale: str) -> str:
 
 
 def check_setting(config: DictConfig, key: str) -> None:
-    """Refuse a name that a configuration does not have, with those that may have been meant."""
+    """Refuse a name that a configuration does not have, and suggest near ones."""
     if key not in _keys(config):
         raise ValueError(f"no setting {key!r}{nearest(key, _keys(config))}")
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
-    """What may have been meant, as the end of a message."""
-    near = difflib.get_close_matches(word, known, n=3)
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Names that may have been meant, as the end of a message."""
+    near = difflib.get_close_matches(name, known, n=3)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _keys(config: DictConfig, prefix: str = "") -> list[str]:
     """All settings, `optimizer.lr` and the like."""
-    found = []
+    keys = []
     for key in map(str, config):
-        found.append(f"{prefix}{key}")
+        keys.append(f"{prefix}{key}")
         if not OmegaConf.is_missing(config, key) and OmegaConf.is_dict(config[key]):
-            found += _keys(config[key], f"{prefix}{key}.")
-    return found
+            keys += _keys(config[key], f"{prefix}{key}.")
+    return keys

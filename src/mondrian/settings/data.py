@@ -18,14 +18,14 @@ from mondrian.grid import Grid
 from mondrian.settings.values import (
     Config,
     counts,
-    each,
     numbers,
+    per_split,
     resolution,
     resolutions,
     select,
     spec_of,
+    strings,
     whole,
-    words_of,
 )
 from mondrian.surrogate import Window
 
@@ -52,7 +52,7 @@ def simulated_grids(config: Config, problem: Problem, *, seed: int = 0) -> Simul
         problem,
         seed=seed,
         simulations=counts(config, "simulations"),
-        points=each(config, "data.points", resolutions),
+        points=per_split(config, "data.points", resolutions),
         shard_size=whole(config, "shard_size"),
     )
     return SimulatedGrids(manifest)
@@ -71,8 +71,8 @@ def _grids(config: Config) -> Splits:
     return Splits(
         files=_other_files(config) if path is None else WellFiles(path=str(Path(path).resolve())),
         window=Window(
-            input=words_of(config, "data.input"),
-            target=words_of(config, "data.target"),
+            input=strings(config, "data.input"),
+            target=strings(config, "data.target"),
             steps_in=whole(config, "data.steps_in"),
             steps_out=whole(config, "data.steps_out"),
         ),
@@ -97,8 +97,8 @@ def _meshes(config: Config) -> MeshSplits:
     made = whole(config, "simulations.train") if data.get("make") else None
     return MeshSplits(
         files=MeshFiles(path=str(Path(data["path"]).resolve())),
-        input=words_of(config, "data.input"),
-        target=words_of(config, "data.target"),
+        input=strings(config, "data.input"),
+        target=strings(config, "data.target"),
         box=box,
         simulations=_simulations(config) or made,
         fractions=numbers(config, "data.fractions") if "fractions" in data else (0.7, 0.15, 0.15),

@@ -13,7 +13,7 @@ from mondrian.data.generate import SimulatedGrids
 from mondrian.data.meshes.poisson import SimulatedMeshes
 from mondrian.data.problems import Problem
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear, Restriction
-from mondrian.settings.compose import choices, composed, plain, scaled, scales, taken
+from mondrian.settings.compose import choices, composed, plain, scaled, scales, split_choices
 from mondrian.settings.data import simulated_grids, simulated_meshes
 from mondrian.settings.values import Config, flag, select, spec_of, whole, word
 from mondrian.support.process import cores, rank
@@ -49,7 +49,7 @@ def generation_spec(overrides: Sequence[str]) -> GenerationSpec:
 
 def configure(overrides: Sequence[str]) -> DictConfig:
     """The configuration with overrides; `scale=...` goes with `data=...`."""
-    chosen, rest = taken(overrides, {"data": "allen_cahn", "scale": "cpu"})
+    chosen, rest = split_choices(overrides, {"data": "allen_cahn", "scale": "cpu"})
     data = chosen["data"]
     if not scales("generate_scale", data):
         names = sorted({name.rpartition("_")[0] for name in choices("generate_scale")})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
-from mondrian.settings.compose import choices, composed, nearest, scaled, scales, taken
+from mondrian.settings.compose import choices, composed, nearest, scaled, scales, split_choices
 from mondrian.settings.former import current_overrides
 from mondrian.settings.recipes import recipe_names
 
@@ -22,7 +22,7 @@ def configure(overrides: Sequence[str]) -> DictConfig:
         raise ValueError(
             "nothing to train is named; needed experiment=... of `mondrian models`, or data=files data.path=..."
         )
-    chosen, rest = taken(current_overrides(overrides), CHOICES)
+    chosen, rest = split_choices(current_overrides(overrides), CHOICES)
     given = dict(override.split("=", 1) for override in rest)
     if given.get("data") == "meshes" and chosen["experiment"] == CHOICES["experiment"]:
         chosen["experiment"] = "meshes"

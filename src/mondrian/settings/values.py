@@ -1,7 +1,4 @@
-"""From a configuration to values: who reads a setting says of what kind it must be.
-
-What does not fit is a `ValueError` that names the setting.
-"""
+"""Values of a configuration: each reader checks the type of a setting, and its `ValueError` names the setting."""
 
 from __future__ import annotations
 
@@ -35,13 +32,13 @@ def _plain(value: Any) -> Any:
     return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
-def read_words(words: Sequence[str], readers: Readers) -> dict[str, Any]:
-    """Words `key=value` alone, each read as the kind that its key has.
+def read_overrides(overrides: Sequence[str], readers: Readers) -> dict[str, Any]:
+    """Overrides `key=value` alone, each with the reader of its key.
 
-    >>> read_words(["points=[[32,32]]", "split=valid"], {"points": resolutions, "split": word, "horizon": whole})
+    >>> read_overrides(["points=[[32,32]]", "split=valid"], {"points": resolutions, "split": word, "horizon": whole})
     {'points': ((32, 32),), 'split': 'valid'}
     """
-    config = parsed(words)
+    config = parsed(overrides)
     return {key: readers[key](config, key) for key in map(str, config)}
 
 
@@ -75,18 +72,18 @@ def flag(config: Config, key: str) -> bool:
 
 
 def word(config: Config, key: str) -> str:
-    """A word that is not empty."""
+    """A string that is not empty."""
     value = select(config, key)
     if value is None or value == "":
-        raise ValueError(f"{key} is empty; needed a word, for example {key}=...")
+        raise ValueError(f"{key} is empty; needed a value, for example {key}=...")
     return str(value)
 
 
-def words_of(config: Config, key: str) -> tuple[str, ...]:
-    """A list of words."""
+def strings(config: Config, key: str) -> tuple[str, ...]:
+    """A list of strings."""
     value = select(config, key)
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise ValueError(f"{key}={value} must be a list of words, for example {key}=[u]")
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(f"{key}={value} must be a list of strings, for example {key}=[u]")
     return tuple(value)
 
 
@@ -118,10 +115,10 @@ def resolutions(config: Config, key: str) -> tuple[tuple[int, ...], ...]:
 
 def counts(config: Config, key: str) -> dict[str, int]:
     """A number from 0 on for each split."""
-    return each(config, key, partial(whole, least=0))
+    return per_split(config, key, partial(whole, least=0))
 
 
-def each(config: Config, key: str, read: Callable[[Config, str], Setting]) -> dict[str, Setting]:
+def per_split(config: Config, key: str, read: Callable[[Config, str], Setting]) -> dict[str, Setting]:
     """A setting for each split."""
     value = select(config, key)
     if not isinstance(value, Mapping):

@@ -11,9 +11,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from mondrian.settings.compose import check_setting, override_of
+from mondrian.settings.compose import check_setting, parsed_override
 from mondrian.settings.training import CHOICES, configure, default_folder
-from mondrian.settings.values import Readers, read_words, whole, word
+from mondrian.settings.values import Readers, read_overrides, whole, word
 from mondrian.support.settings_guard import SettingsGuard
 from mondrian.sweep.former import by_hydra, renewed
 from mondrian.sweep.space import Dimension, combinations, dimension, several
@@ -73,7 +73,7 @@ class SweepPlan:
         `run=FOLDER` alone, beside settings of the search, is the sweep that the folder holds.
         """
         words = joined((), renewed(words))
-        own = read_words([each for each in words if each.partition("=")[0] in READERS], READERS)
+        own = read_overrides([each for each in words if each.partition("=")[0] in READERS], READERS)
         rest = [each for each in words if each.partition("=")[0] not in READERS]
         storage, jobs = own.pop("storage", None), own.pop("jobs", 1)
         given = dict(each.split("=", 1) for each in rest if "=" in each)
@@ -175,7 +175,7 @@ def settings_of(run: Run) -> dict[str, str]:
 
 def _folder(given: Mapping[str, str]) -> Path:
     if "run" in given:
-        return Path(str(override_of(f"run={given['run']}").value()))
+        return Path(str(parsed_override(f"run={given['run']}").value()))
     experiment = given.get("experiment", "custom")
     plain = experiment if experiment.replace("/", "").isidentifier() else "recipes"
     return Path("sweeps") / default_folder(plain, given.get("scale", "paper")).removeprefix("runs/")

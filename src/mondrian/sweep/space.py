@@ -8,7 +8,7 @@ from typing import Any
 
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, RangeSweep
 
-from mondrian.settings.compose import override_of
+from mondrian.settings.compose import parsed_override
 from mondrian.support.libraries import library
 
 FORMS = "choice(a,b), a,b, range(2,8), interval(1e-4,1e-2) or tag(log,interval(1e-4,1e-2))"
@@ -78,7 +78,7 @@ def dimension(word: str) -> Dimension:
 
     Values in a list are choices, numbers too: TPE learns an order only from a range or an interval.
     """
-    override = override_of(word)
+    override = parsed_override(word)
     key, values = word.partition("=")[0], override.value()
     if getattr(values, "shuffle", False):
         raise ValueError(f"{word}: a shuffled order is another one after a stop; needed sampler=random")
@@ -108,7 +108,7 @@ def _range(word: str, key: str, values: RangeSweep, log: bool) -> Numbers:
 
 def several(word: str) -> bool:
     """Whether an override gives several values."""
-    return "=" in word and bool(override_of(word).is_sweep_override())
+    return "=" in word and bool(parsed_override(word).is_sweep_override())
 
 
 def text(value: Any) -> str:

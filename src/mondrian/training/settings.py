@@ -14,7 +14,7 @@ from mondrian.settings.data import data_spec, simulated_data
 from mondrian.settings.former import current_config
 from mondrian.settings.models import ModelSettings
 from mondrian.settings.training import configure
-from mondrian.settings.values import Config, flag, number, select, spec_of, whole, words_of
+from mondrian.settings.values import Config, flag, number, select, spec_of, strings, whole
 from mondrian.training.normalisation import check_log, check_method
 from mondrian.training.optimiser import AdamW
 from mondrian.training.symmetries import Parity, check_names, check_parity
@@ -127,7 +127,7 @@ def read_training(config: Config, *, data: DataSpec[Any] | None = None) -> Train
     max_steps = whole(config, "max_steps")
     simulated = simulated_data(config) if config["data"].get("make") and data is None else None
     data = data or data_spec(config)
-    fields = (*words_of(config, "data.input"), *words_of(config, "data.target"))
+    fields = (*strings(config, "data.input"), *strings(config, "data.target"))
     return TrainingSpec(
         folder=Path(str(config["run"])),
         resume=flag(config, "resume"),
@@ -162,7 +162,7 @@ def read_training(config: Config, *, data: DataSpec[Any] | None = None) -> Train
 
 def _scaling(config: Config, fields: Sequence[str]) -> Scaling:
     """How fields are scaled; a wrong name is refused before data are made."""
-    scaling = Scaling(str(config["normalise"]), words_of(config, "data.log"))
+    scaling = Scaling(str(config["normalise"]), strings(config, "data.log"))
     check_method(scaling.method)
     if config["data"].get("make"):  # fields of others may have channels with names of their own
         check_log(scaling.log, fields=fields)
@@ -171,10 +171,10 @@ def _scaling(config: Config, fields: Sequence[str]) -> Scaling:
 
 def _augmentation(config: Config, fields: Sequence[str]) -> Augmentation:
     """What the equation of the data allows; data on meshes say nothing about symmetries."""
-    names = words_of(config, "augment")
+    names = strings(config, "augment")
     if "symmetries" not in config["data"]:
         return Augmentation(names, (), 1)
-    symmetries, parity = words_of(config, "data.symmetries"), select(config, "data.parity")
+    symmetries, parity = strings(config, "data.symmetries"), select(config, "data.parity")
     check_names(names, allowed=symmetries)
     check_parity(parity, fields=fields)
     return Augmentation(names, symmetries, parity)
