@@ -117,7 +117,7 @@ CORE = (
         "variance of a group summed over its channels",
         "weights = Cell.build(cell.points, cell.quadrature, dtype=wide, device=v.device).weights / groups.shape[3]",
         "weights = Cell.build(cell.points, cell.quadrature, dtype=wide, device=v.device).weights",
-        ("tests/models/test_norm.py",),
+        ("tests/layers/test_norm.py",),
     ),
     Fault(
         "reference points coarser than the grid",
@@ -256,14 +256,14 @@ PREDICTION = (
     ),
     Fault(
         "undefined errors counted in the mean",
-        "np.add.at(self._counts[name], places, defined.sum(axis=1))",
-        "np.add.at(self._counts[name], places, np.ones_like(defined).sum(axis=1))",
+        "np.add.at(self._counts[name], rows, defined.sum(axis=1))",
+        "np.add.at(self._counts[name], rows, np.ones_like(defined).sum(axis=1))",
         ("tests/evaluation/test_one_step.py", "tests/evaluation/test_trajectories.py"),
     ),
     Fault(
         "a rollout that blew up comes back",
-        "lost = lost.to(frame.device) | ~frame.flatten(1).isfinite().all(dim=1)",
-        "lost = ~frame.flatten(1).isfinite().all(dim=1)",
+        "blown_up = blown_up.to(frame.device) | ~frame.flatten(1).isfinite().all(dim=1)",
+        "blown_up = ~frame.flatten(1).isfinite().all(dim=1)",
         ("tests/evaluation/test_trajectories.py",),
     ),
     Fault(

@@ -1,12 +1,12 @@
-"""Errors of predicted fields, one number a sample or a channel of a sample, in float64.
+"""Errors of predicted fields, one number per sample or per channel of a sample, in float64.
 
 Infinity and NaN mean different things here. A prediction that is not finite has an infinite error: a model that blew
-up must not look better for it. NaN says that the measure is undefined for this *truth* (no interface, no variation),
-whatever was predicted, so that all models are compared over the same samples; `evaluation.statistics.summary` leaves
-NaN out and counts what remains.
+up must not look better for it. NaN means that the metric is undefined for this *truth* (no interface, no variation),
+for any prediction, so that all models are compared over the same samples; `evaluation.statistics.summary` leaves NaN
+out and counts the other samples.
 
-Means over space are those of equal cells, or, with the quadrature `weights` of points that stand for unequal parts of a
-domain, integrals divided by its measure.
+Means over space weight all points equally, or by quadrature `weights` of points that represent unequal parts of the
+domain.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def relative_l2_error(
     truth: Float[Tensor, "batch channel *space"],
     weights: Float[Tensor, "*space"] | None = None,
 ) -> Float64[Tensor, "batch channel"]:
-    r"""$\|p - t\|_2 / \|t\|_2$ of each channel: channels have units that must not be added.
+    r"""$\|p - t\|_2 / \|t\|_2$ of each channel, because channels may have different units.
 
     NaN where the truth vanishes.
 
@@ -107,12 +107,12 @@ def interface_error(
 def near_interface(
     truth: Float[Tensor, "batch channel *space"], grid: Grid, *, level: float = 0.9, distance: float | None = None
 ) -> Bool[Tensor, "batch channel *space"]:
-    r"""The points that lie, along every axis, within `distance` of a point of the interface.
+    r"""The points within `distance` of a point of the interface along every axis.
 
-    The interface is the points with $|t| <$ `level` (for a profile $\tanh(x / \sqrt{2\gamma})$ and 0.9, those within
-    $1.5 \sqrt{2 \gamma}$), and the two points on either side of a change of sign: a layer thinner than the spacing has
-    no others. The distance is a length and not a number of points, so that errors at several resolutions can be
-    compared; by default it is a 32nd of the shortest extent, one point at the paper's training resolution.
+    The interface consists of the points with $|t| <$ `level` (for a profile $\tanh(x / \sqrt{2\gamma})$ and 0.9, those
+    within $1.5 \sqrt{2 \gamma}$) and of the two points beside every change of sign, which are all that a layer thinner
+    than the spacing has. The distance is a length, not a number of points, so that errors at several resolutions are
+    comparable; by default it is a 32nd of the shortest extent, one point at the paper's training resolution.
 
     >>> near_interface(torch.tensor([[[-1.0, -1.0, -1.0, 1.0, 1.0]]]), Grid(extent=(5.0,)), distance=1.0)
     tensor([[[False,  True,  True,  True,  True]]])
@@ -140,12 +140,12 @@ def near_interface(
 def correlation(
     prediction: Float[Tensor, "batch channel *space"], truth: Float[Tensor, "batch channel *space"]
 ) -> Float64[Tensor, " batch"]:
-    r"""Pearson's correlation of all values of a sample, over space and channels.
+    r"""Pearson's correlation of a sample, over space and channels.
 
     $$\frac{\langle p - \bar p, t - \bar t \rangle}{\|p - \bar p\| \, \|t - \bar t\|}$$
 
-    NaN where the truth is constant; 0 where the prediction is constant or not finite. The means are taken over all
-    channels: channels of different offsets correlate by those alone, so give such channels one at a time.
+    NaN where the truth is constant; 0 where the prediction is constant or not finite. The means are over all channels.
+    Channels with different offsets would correlate by the offsets alone: pass such channels one at a time.
 
     >>> correlation(torch.tensor([[[1.0, 2.0, 3.0]]]), torch.tensor([[[1.0, 3.0, 2.0]]]))
     tensor([0.5000], dtype=torch.float64)
@@ -163,8 +163,8 @@ def correlation_time(
 ) -> Float64[Tensor, " batch"]:
     """The first time at which the correlation falls below the threshold, linear between frames.
 
-    The last time where it never does (the true time is at least that), the first where it starts below. NaN where
-    the correlation is undefined before it has fallen.
+    The last time if it never falls below (a lower bound), the first time if it starts below, and NaN if the correlation
+    is undefined before it falls.
 
     >>> correlations = torch.tensor([[1.0, 0.875, 0.625], [1.0, 0.9, 0.85]])
     >>> correlation_time(correlations, torch.tensor([0.0, 2.0, 4.0]), threshold=0.75)
@@ -176,7 +176,7 @@ def correlation_time(
             "needed (time,) and (batch, time), with at least one time"
         )
     if not -1 <= threshold <= 1:
-        raise ValueError(f"threshold={threshold} must be a correlation, from -1 to 1")
+        raise ValueError(f"threshold={threshold} must be from -1 to 1")
     if not (times.isfinite().all() and (times.diff() > 0).all()):
         raise ValueError(f"times={times.tolist()} must be finite and increase")
     c, t = correlations.double(), times.double().to(correlations.device)
@@ -184,13 +184,13 @@ def correlation_time(
     frame = fallen.int().argmax(dim=1)
     earlier = (frame - 1).clamp(min=0)
     after, before = (c.gather(1, at[:, None])[:, 0] for at in (frame, earlier))
-    share = (before - threshold) / (before - after)
-    crossing = torch.where(frame == 0, t[0], t[earlier] + share * (t[frame] - t[earlier]))
+    fraction = (before - threshold) / (before - after)
+    crossing = torch.where(frame == 0, t[0], t[earlier] + fraction * (t[frame] - t[earlier]))
     return torch.where(fallen.any(dim=1), torch.where(after.isnan(), math.nan, crossing), t[-1])
 
 
 def check_pair(prediction: Tensor, truth: Tensor, *, name: str = "truth") -> None:
-    """Refuse fields that would broadcast against each other, or hold nothing."""
+    """Raise `ValueError` for fields of different shapes, or without values."""
     if prediction.shape != truth.shape or prediction.ndim < 3 or not prediction.numel():
         raise ValueError(
             f"prediction has shape {tuple(prediction.shape)} and {name} {tuple(truth.shape)}; "
@@ -199,14 +199,16 @@ def check_pair(prediction: Tensor, truth: Tensor, *, name: str = "truth") -> Non
 
 
 def check_space(u: Tensor, grid: Grid, name: str) -> None:
-    """Refuse a field whose space axes are not those of the grid."""
+    """Raise `ValueError` for a field whose space axes are not those of the grid."""
     if u.ndim != 2 + grid.dim or not u.numel():
         raise ValueError(
             f"{name} has shape {tuple(u.shape)}; a grid with extent={grid.extent} needs (batch, channel, *space) "
             f"with {grid.dim} space axes and at least one value"
         )
     if not grid.is_cell_centred:
-        raise ValueError(f"grid has ends={grid.ends}; sums over points need cell-centred ones, see mondrian.resampling")
+        raise ValueError(
+            f"grid has ends={grid.ends}; sums over points need cell-centred points, see mondrian.resampling"
+        )
 
 
 def _difference(prediction: Tensor, truth: Tensor) -> Tensor:
@@ -230,10 +232,10 @@ def _mean(
 
 
 def check_finite(truth: Tensor) -> None:
-    """Refuse a truth that is not finite everywhere. Waits for the device."""
+    """Raise `ValueError` for a truth that is not finite everywhere. Waits for the device."""
     bad = int((~truth.isfinite()).sum())
     if bad:
-        raise ValueError(f"truth has {bad} of {truth.numel()} values that are not finite; no error can be told from it")
+        raise ValueError(f"truth has {bad} of {truth.numel()} values that are not finite; needed finite values")
 
 
 def _constant(u: Float64[Tensor, "batch value"]) -> Bool[Tensor, " batch"]:
@@ -241,7 +243,7 @@ def _constant(u: Float64[Tensor, "batch value"]) -> Bool[Tensor, " batch"]:
 
 
 def _standardised(u: Float64[Tensor, "batch value"]) -> Float64[Tensor, "batch value"]:
-    """Zero mean and unit norm; scaled by the largest value first, so that no square over- or underflows."""
+    """Values with zero mean and unit norm; scaled by the largest first, so that no square over- or underflows."""
     largest = u.abs().amax(dim=1, keepdim=True)
     v = u / torch.where(largest > 0, largest, 1.0)
     v = v - v.mean(dim=1, keepdim=True)
@@ -249,11 +251,11 @@ def _standardised(u: Float64[Tensor, "batch value"]) -> Float64[Tensor, "batch v
 
 
 def _shifted(mask: Bool[Tensor, "batch channel *space"], axis: int, step: int, grid: Grid) -> Tensor:
-    """`mask` moved by `step` points: round the ring of a periodic axis, else with its ends repeated.
+    """`mask` shifted by `step` points: cyclically on a periodic axis, otherwise with its ends repeated.
 
-    Repeated ends harm neither use: a point has its own sign, and the end lies within `step` of what repeats it.
+    Repeated ends are harmless here: no point differs in sign from itself, and an end lies within `step` of its copies.
     """
     points, dim = mask.shape[2 + axis], 2 + axis
-    place = torch.arange(points, device=mask.device) - step
-    place = place % points if grid.periodic[axis] else place.clamp(0, points - 1)
-    return mask.index_select(dim, place)
+    index = torch.arange(points, device=mask.device) - step
+    index = index % points if grid.periodic[axis] else index.clamp(0, points - 1)
+    return mask.index_select(dim, index)
