@@ -109,4 +109,5 @@ def test_an_address_of_a_database_that_cannot_be_reached_is_said_without_its_pas
     with pytest.raises(ValueError, match=r"^storage=magic://me:\*\*\*@host/db: ") as caught:
         open_study(LR, "storage='magic://me:secret@host/db'")
     assert "secret" not in str(caught.value)
-    assert "secret" not in Path("tuned/sweep.json").read_text()
+    open_study(LR, "storage=sqlite:///study.db")  # nothing was written before
+    assert "study.db" not in Path("tuned/sweep.json").read_text()

@@ -25,6 +25,7 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
     "mondrian.league.hold": ("mondrian.league.run_league",),
     "mondrian.league.job": ("mondrian.league.train_one",),
     "mondrian.league.strips": ("mondrian.league.field_panels",),
+    "mondrian.meshes": ("mondrian.data.meshes", "mondrian.surrogate.meshes"),
     "mondrian.meshes.evaluation": ("mondrian.evaluation",),
     "mondrian.meshes.files": ("mondrian.data.meshes.files", "mondrian.points.mesh"),
     "mondrian.meshes.poisson": ("mondrian.data.meshes.poisson",),
@@ -61,14 +62,6 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
 
 NAMES: dict[str, dict[str, str]] = {  # names that moved: the module they left, and the one they are in now
     "mondrian.data.problems": {"simulation_seed": "mondrian.data.seeds"},
-    "mondrian.meshes": {
-        "MeshFiles": "mondrian.data",
-        "MeshSample": "mondrian.data.meshes",
-        "MeshSplits": "mondrian.data",
-        "MeshSurrogate": "mondrian.surrogate",
-        "MeshSurrogateSpec": "mondrian.surrogate",
-        "PerforatedPoisson": "mondrian.data",
-    },
     "mondrian.points": {
         "CentreAttention": "mondrian.attention",
         "CoordinatePosition": "mondrian.attention",

@@ -41,10 +41,11 @@ class SharedStudy:
         if int(optuna.__version__.split(".")[0]) < 4:
             raise ValueError(f"optuna {optuna.__version__} is too old; needed 4 or later (extra `sweeps`)")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
+        database = _database(optuna, plan.storage) if plan.storage else None
         with _waiting_for(Lock.of_folder(plan.folder)):
             name = plan.remember()
             study = optuna.create_study(
-                storage=_storage(optuna, plan),
+                storage=database or _journal(optuna, plan),
                 study_name=name,
                 load_if_exists=True,
                 direction="minimize",
@@ -83,7 +84,7 @@ class SharedStudy:
             # Whoever had it may have come to its end before the lock was free.
             now = self.study.get_trials(deepcopy=False)[frozen.number]
             if lock.enforced and now.state == TrialState.RUNNING:
-                return Trial(self.study, frozen._trial_id), lock
+                return Trial(self.study, frozen._trial_id), lock  # no public way to go on with a trial
             lock.release()
         return None
 
@@ -137,19 +138,18 @@ def _next_combination(plan: SweepPlan, trials: list[Any]) -> dict[str, str]:
     return next(each for known in (begun, good) for each in wanted if each not in known)
 
 
-def _storage(optuna: Any, plan: SweepPlan) -> Any:
-    if plan.storage is None:
-        # Optuna's lock of the file is a symbolic link to it, which must be right from everywhere.
-        journal = str((plan.folder / JOURNAL).resolve())
-        return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(journal))
+def _journal(optuna: Any, plan: SweepPlan) -> Any:
+    # Optuna's lock of the file is a symbolic link to it, which must be right from everywhere.
+    journal = str((plan.folder / JOURNAL).resolve())
+    return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(journal))
+
+
+def _database(optuna: Any, url: str) -> Any:
+    sqlalchemy = library("sqlalchemy", extra="sweeps")
     try:
-        return optuna.storages.RDBStorage(plan.storage)
-    except (ImportError, optuna.exceptions.OptunaError) as error:
-        raise ValueError(f"storage={_without_password(plan.storage)}: {one_line(error)}") from error
-    except Exception as error:
-        if type(error).__module__.startswith("sqlalchemy"):
-            raise ValueError(f"storage={_without_password(plan.storage)}: {one_line(error)}") from error
-        raise
+        return optuna.storages.RDBStorage(url)
+    except (ImportError, optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError) as error:
+        raise ValueError(f"storage={_without_password(url)}: {one_line(error)}") from error
 
 
 def _without_password(url: str) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,14 +98,32 @@ def run_workers(words: Sequence[str], jobs: int) -> None:
         for number in range(jobs)
     ]
     try:
-        codes = [worker.wait() for worker in workers]
+        with _terminated_by_interrupt():
+            codes = [worker.wait() for worker in workers]
     finally:
         for worker in workers:
-            worker.terminate()  # its trial is saved, and resumed by the next call
+            worker.terminate()  # it saves its trial, which the next call resumes
         for worker in workers:
             worker.wait()
     if any(codes):
         raise ValueError(f"{sum(code != 0 for code in codes)} of jobs={jobs} workers ended with an error; see above")
+
+
+@contextmanager
+def _terminated_by_interrupt() -> Iterator[None]:
+    """SIGTERM as Ctrl-C, so that a program that started others can stop them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 def worker_environment(number: int, jobs: int, environment: Mapping[str, str], *, devices: int) -> dict[str, str]:
