@@ -132,9 +132,9 @@ def test_masks_lie_in_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(F, "scaled_dot_product_attention", watched)
     with torch.no_grad():
         MODELS[name]()(torch.randn(2, 2, 16, 16))
-    found = [mask for mask in masks if mask is not None]
-    assert found
-    assert all(mask.stride(-1) == 1 for mask in found)
+    present = [mask for mask in masks if mask is not None]
+    assert present
+    assert all(mask.stride(-1) == 1 for mask in present)
 
 
 def test_a_batch_is_copied_to_a_gpu_without_waiting_and_back_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

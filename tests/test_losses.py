@@ -312,8 +312,8 @@ def test_derivatives_that_cannot_be_taken_are_refused():
 def test_at_points_with_equal_weights_it_is_the_loss_on_a_grid_of_as_many_points(loss):
     prediction, target = torch.randn(2, 3, 2, 12, dtype=torch.float64)
     weights = [torch.full((12,), 0.7)] * 3
-    found = loss.at_points(list(prediction), list(target), weights)
-    torch.testing.assert_close(found, loss(prediction, target, Grid(extent=(1.0,))))
+    at_points = loss.at_points(list(prediction), list(target), weights)
+    torch.testing.assert_close(at_points, loss(prediction, target, Grid(extent=(1.0,))))
     # a point of weight two is two points of weight one
     twice = [torch.cat([part, part[:, :1]], dim=1) for part in prediction]
     truth = [torch.cat([part, part[:, :1]], dim=1) for part in target]

@@ -18,8 +18,8 @@ def test_the_names_are_those_of_the_stub() -> None:
 
 @pytest.mark.parametrize("name", mondrian.__all__)
 def test_each_name_is_there(name: str) -> None:
-    found = getattr(mondrian, name)
-    assert found.__name__ in (name, f"mondrian.{name}")
+    value = getattr(mondrian, name)
+    assert value.__name__ in (name, f"mondrian.{name}")
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:

@@ -48,10 +48,10 @@ def test_predictions_are_given_one_by_one() -> None:
         calls.append(u)
         return 2 * u
 
-    found = predictions(apply, Advance(("u[0]",), ("u[1]",)), torch.ones(1, 1, 1), 5)
-    assert next(found).item() == 2
+    answers = predictions(apply, Advance(("u[0]",), ("u[1]",)), torch.ones(1, 1, 1), 5)
+    assert next(answers).item() == 2
     assert len(calls) == 1
-    assert [value.item() for value in found] == [4, 8, 16, 32]
+    assert [value.item() for value in answers] == [4, 8, 16, 32]
 
 
 def test_what_cannot_be_rolled_out_is_refused() -> None:

@@ -68,14 +68,14 @@ class Rows:
     @property
     def size(self) -> int:
         """Number of cells of the rows."""
-        return self.number * self.cells_a_row
+        return self.number * self.cells_per_row
 
     @property
-    def cells_a_row(self) -> int:
+    def cells_per_row(self) -> int:
         """Number of cells of one row."""
         return math.prod(self.counts[1:])
 
-    def place_of(self, row: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
+    def local_row(self, row: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
         """The number of a row of the lattice among these rows; negative or too large where it is not one of them."""
         after = row - self.start
         return after % self.counts[0] if self.periodic[0] else after
@@ -89,7 +89,7 @@ class Rows:
     def cells(self, device: torch.device | None = None) -> Int[Tensor, " cell"]:
         """The number of each cell in the whole lattice."""
         row = torch.arange(self.start, self.stop, device=device) % self.counts[0]
-        return (row[:, None] * self.cells_a_row + torch.arange(self.cells_a_row, device=device)).flatten()
+        return (row[:, None] * self.cells_per_row + torch.arange(self.cells_per_row, device=device)).flatten()
 
 
 @dataclass(frozen=True)

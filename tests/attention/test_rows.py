@@ -54,7 +54,7 @@ def test_rows_know_their_places():
     lattice = Lattice((5, 3), (True, False))
     rows = Rows(lattice, -2, 2)
     assert torch.equal(lattice.positions()[rows.cells()], rows.positions())
-    assert torch.equal(rows.place_of(rows.positions()[:, 0]), torch.arange(4).repeat_interleave(3))
+    assert torch.equal(rows.local_row(rows.positions()[:, 0]), torch.arange(4).repeat_interleave(3))
     assert torch.equal(LatticeRows(rows, rows).offsets(), lattice.offsets()[rows.cells()][:, rows.cells()])
     assert Rows.within(lattice, -3, 4) == Rows(lattice, -3, 2)
     assert Rows.within(Lattice((5,), (False,)), -3, 9) == Rows(Lattice((5,), (False,)), 0, 5)

@@ -36,4 +36,4 @@ def solve_by_py_pde(cases: Sequence[Case], folder: Path) -> list[torch.Tensor]:
         )
     script = Path(__file__).parent / "fixtures" / "solve_py_pde.py"
     subprocess.run([sys.executable, str(script), *(str(file) for pair in files for file in pair)], check=True)
-    return [torch.from_numpy(np.load(found)["u"]) for _, found in files]
+    return [torch.from_numpy(np.load(path)["u"]) for _, path in files]

@@ -68,14 +68,14 @@ def test_steps_are_those_of_the_definition(points):
 def test_diffusion_in_quarters_is_diffusion_axis_by_axis(points):
     grid = Grid(extent=(2.0, 1.5), points=points)
     u0, gamma = torch.randn(3, *points, dtype=F64), torch.tensor([1e-3, 1e-2, 1e-1], dtype=F64)
-    found = []
+    fields = []
     for form in (AxisDiffusion(gamma, grid, u0), PlaneDiffusion(gamma, grid, u0)):
         form.load_(u0)
         for time in (0.3, 0.1, 0.3):
             form.advance_(time)
-        found.append(form.field(form.u))
-    assert torch.allclose(*found, rtol=0, atol=1e-13)
-    assert torch.allclose(found[0].mean(dim=(1, 2)), u0.mean(dim=(1, 2)), atol=1e-14)  # no flux: nothing is lost
+        fields.append(form.field(form.u))
+    assert torch.allclose(*fields, rtol=0, atol=1e-13)
+    assert torch.allclose(fields[0].mean(dim=(1, 2)), u0.mean(dim=(1, 2)), atol=1e-14)  # no flux: nothing is lost
 
 
 def reaction(u, time):
@@ -198,8 +198,8 @@ def test_a_solution_that_depends_on_one_axis_is_that_of_a_line():
         shape = [1, 1, 1, 1]
         shape[1 + axis] = 24
         spread = u0.view(shape).expand(1, *points)
-        found = allen_cahn.solve(spread, gamma, CUBE.with_points(tuple(points)))
-        assert torch.allclose(found, alone.view(shape).expand_as(found), atol=1e-12)
+        solution = allen_cahn.solve(spread, gamma, CUBE.with_points(tuple(points)))
+        assert torch.allclose(solution, alone.view(shape).expand_as(solution), atol=1e-12)
 
 
 def test_initial_data_are_the_clipped_field():

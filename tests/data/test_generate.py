@@ -45,7 +45,7 @@ def tiny(**settings: Any) -> AllenCahn:
     return AllenCahn(**{"grid": Grid(extent=(2.0, 2.0), points=(16, 16)), **settings})
 
 
-def wanted(shard_size: int = 2, seed: int = 3, **settings: Any) -> Manifest:
+def planned(shard_size: int = 2, seed: int = 3, **settings: Any) -> Manifest:
     return plan(tiny(**settings), seed=seed, simulations=SPLITS, points=POINTS, shard_size=shard_size)
 
 
@@ -56,20 +56,20 @@ def few() -> Manifest:
 
 def arrays(folder: Path, manifest: Manifest) -> dict[str, bytes]:
     """The bytes of every field and scalar, joined over shards."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for shard in manifest.shards():
         for sizes, file in shard.files().items():
             data = read_shard(folder / file)
             for key, values in {**data.fields, **data.scalars}.items():
                 name = f"{shard.split} {sizes} {key}"
-                found[name] = found.get(name, b"") + values.tobytes()
-    return found
+                contents[name] = contents.get(name, b"") + values.tobytes()
+    return contents
 
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("reference")
-    return arrays(folder, generate(folder, wanted()))
+    return arrays(folder, generate(folder, planned()))
 
 
 @pytest.mark.process
@@ -77,24 +77,24 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 def test_shards_and_workers_do_not_change_a_byte(
     tmp_path: Path, reference: dict[str, bytes], shard_size: int, workers: int
 ) -> None:
-    manifest = generate(tmp_path, wanted(shard_size), workers=workers)
+    manifest = generate(tmp_path, planned(shard_size), workers=workers)
     assert not manifest.missing
     assert arrays(tmp_path, manifest) == reference
 
 
 def test_another_seed_gives_other_data(tmp_path: Path, reference: dict[str, bytes]) -> None:
-    found = arrays(tmp_path, generate(tmp_path, wanted(seed=4)))
-    assert not any(found[key] == reference[key] for key in reference)
+    contents = arrays(tmp_path, generate(tmp_path, planned(seed=4)))
+    assert not any(contents[key] == reference[key] for key in reference)
 
 
 def test_machines_share_the_work_without_knowing_each_other(tmp_path: Path, reference: dict[str, bytes]) -> None:
     for number in (2, 0, 1):
-        manifest = generate(tmp_path, wanted(), share=(number, 3))
+        manifest = generate(tmp_path, planned(), share=(number, 3))
     assert not manifest.missing
     assert manifest == Manifest.load(tmp_path)
     assert arrays(tmp_path, manifest) == reference
     with pytest.raises(ValueError, match="share=3/3"):
-        generate(tmp_path, wanted(), share=(3, 3))
+        generate(tmp_path, planned(), share=(3, 3))
 
 
 def die_at(event: int, folder: Path, leave: Callable[[int], None]) -> None:
@@ -241,17 +241,17 @@ def test_shares_of_a_folder_do_not_wait_for_each_other(
 
 
 def test_what_exists_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    manifest = generate(tmp_path, wanted())
+    manifest = generate(tmp_path, planned())
     changed = {file: (tmp_path / file).stat().st_mtime_ns for file in manifest.files()}
     (tmp_path / manifest.files()[1]).unlink()
-    again = generate(tmp_path, wanted())
+    again = generate(tmp_path, planned())
     assert again == manifest
     times = {file: (tmp_path / file).stat().st_mtime_ns for file in manifest.files()}
     assert [file for file in times if times[file] != changed[file]] == [manifest.files()[1]]
 
 
 def test_a_damaged_shard_is_named_and_made_again_on_request(tmp_path: Path, reference: dict[str, bytes]) -> None:
-    manifest = generate(tmp_path, wanted())
+    manifest = generate(tmp_path, planned())
     victim = tmp_path / "8x8/data/train/shard_00001.hdf5"
     with h5py.File(victim, "r") as file:
         offset = file["t0_fields/u"].id.get_offset()
@@ -259,8 +259,8 @@ def test_a_damaged_shard_is_named_and_made_again_on_request(tmp_path: Path, refe
     content[offset + 100] ^= 1
     victim.write_bytes(content)
     with pytest.raises(ValueError, match=r"1 damaged files; (.|\n)*train/shard_00001\.hdf5"):
-        generate(tmp_path, wanted())
-    assert generate(tmp_path, wanted(), repair=True) == manifest
+        generate(tmp_path, planned())
+    assert generate(tmp_path, planned(), repair=True) == manifest
     assert arrays(tmp_path, manifest) == reference
 
 
@@ -286,13 +286,13 @@ def test_the_command_that_repairs_is_given(tmp_path: Path, name: str, problem: P
 
 
 def test_shards_of_other_simulations_are_not_taken_for_ours(tmp_path: Path) -> None:
-    generate(tmp_path / "a", wanted(seed=1))
-    generate(tmp_path / "b", wanted(seed=2))
+    generate(tmp_path / "a", planned(seed=1))
+    generate(tmp_path / "b", planned(seed=2))
     name = "8x8/data/train/shard_00001.hdf5"
     os.replace(tmp_path / "b" / name, tmp_path / "a" / name)
     (tmp_path / "a" / "manifest.json").unlink()
     with pytest.raises(ValueError, match=r"shard_00001\.hdf5: it holds other simulations: .*'seed': 2"):
-        generate(tmp_path / "a", wanted(seed=1))
+        generate(tmp_path / "a", planned(seed=1))
 
 
 @pytest.mark.parametrize(
@@ -305,35 +305,35 @@ def test_shards_of_other_simulations_are_not_taken_for_ours(tmp_path: Path) -> N
     ],
 )
 def test_a_folder_keeps_its_arguments(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    generate(tmp_path, wanted(), share=(0, 7))
+    generate(tmp_path, planned(), share=(0, 7))
     with pytest.raises(ValueError, match=rf"manifest\.json: {message}"):
-        generate(tmp_path, wanted(**change))
+        generate(tmp_path, planned(**change))
 
 
 def test_another_version_takes_what_is_whole_and_makes_nothing_to_go_with_it(tmp_path: Path) -> None:
-    old = generate(tmp_path, replace(wanted(), version="0.0.0"))
-    assert generate(tmp_path, wanted()) == Manifest.load(tmp_path) == old
+    old = generate(tmp_path, replace(planned(), version="0.0.0"))
+    assert generate(tmp_path, planned()) == Manifest.load(tmp_path) == old
     message = r"version was 0\.0\.0, now it is .*`mondrian generate path=.*`mondrian train data\.path="
     victim = tmp_path / old.files()[0]
     victim.write_bytes(b"damaged")
     with pytest.raises(ValueError, match=message):
-        generate(tmp_path, wanted(), repair=True)
+        generate(tmp_path, planned(), repair=True)
     victim.unlink()
     with pytest.raises(ValueError, match=message):
-        generate(tmp_path, wanted())
+        generate(tmp_path, planned())
     assert Manifest.load(tmp_path) == old
-    assert generate(tmp_path, replace(wanted(), version="0.0.0")) == old
+    assert generate(tmp_path, replace(planned(), version="0.0.0")) == old
 
 
 def test_a_folder_without_a_shard_takes_other_arguments(tmp_path: Path, reference: dict[str, bytes]) -> None:
-    wanted(seed=4, shard_size=100, time=5.0).save(tmp_path)
-    manifest = generate(tmp_path, wanted())
+    planned(seed=4, shard_size=100, time=5.0).save(tmp_path)
+    manifest = generate(tmp_path, planned())
     assert manifest == Manifest.load(tmp_path)
     assert arrays(tmp_path, manifest) == reference
 
 
 def test_of_two_that_make_different_data_in_a_folder_the_first_to_have_a_shard_stays(tmp_path: Path) -> None:
-    ours, theirs = wanted(), wanted(seed=4)
+    ours, theirs = planned(), planned(seed=4)
     ours.save(tmp_path)
     shard = next(ours.shards())
     unfinished = make_shard(tmp_path, ours, shard)
@@ -347,11 +347,11 @@ def test_of_two_that_make_different_data_in_a_folder_the_first_to_have_a_shard_s
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"version": ')
     with pytest.raises(ValueError, match=r"manifest\.json is damaged"):
-        generate(tmp_path, wanted())
+        generate(tmp_path, planned())
 
 
 def test_the_manifest_says_what_was_made(tmp_path: Path) -> None:
-    generate(tmp_path, wanted())
+    generate(tmp_path, planned())
     content = json.loads((tmp_path / "manifest.json").read_text())
     assert content["seed"] == 3
     assert content["problem"]["spec"] == "AllenCahn"
@@ -362,13 +362,13 @@ def test_the_manifest_says_what_was_made(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_folder_is_refused_by_the_reader(tmp_path: Path) -> None:
-    generate(tmp_path, wanted(), share=(1, 2))
+    generate(tmp_path, planned(), share=(1, 2))
     with pytest.raises(ValueError, match=r"unfinished: 2 files of 8x8/data/train/ are missing"):
         WellFiles(path=str(tmp_path), split="train").open()
 
 
 def test_the_well_and_we_open_what_was_made(tmp_path: Path) -> None:
-    generate(tmp_path, wanted())
+    generate(tmp_path, planned())
     well = WellDataset(path=str(tmp_path / "16x16"), well_split_name="test")
     source = WellFiles(path=str(tmp_path), split="test", points=(16, 16)).open()
     assert len(well) == len(source) == 4
@@ -406,8 +406,8 @@ def test_gamma_is_uniform_over_its_range() -> None:
 
 
 def test_resolutions_are_restrictions_of_one_simulation(tmp_path: Path) -> None:
-    found = tiny().simulate([5, 6], [(16, 16), (8, 8)])
-    fine, coarse = found[(16, 16)].fields["u"], found[(8, 8)].fields["u"]
+    simulations = tiny().simulate([5, 6], [(16, 16), (8, 8)])
+    fine, coarse = simulations[(16, 16)].fields["u"], simulations[(8, 8)].fields["u"]
     average = fine.reshape(2, 2, 8, 2, 8, 2).mean(axis=(3, 5))
     np.testing.assert_allclose(coarse, average, atol=1e-6)
     native = tiny(native=True).simulate([5, 6], [(8, 8)])[(8, 8)].fields["u"]
@@ -490,7 +490,7 @@ def test_a_worker_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.Monk
     folder.mkdir()
     (folder / "8x8").write_text("in the way")
     with pytest.raises(OSError, match=r"cannot write .*8x8/data/train/shard_0000\d\.hdf5"):
-        generate(folder, wanted(), workers=2)
+        generate(folder, planned(), workers=2)
 
 
 def test_a_simulation_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -498,7 +498,7 @@ def test_a_simulation_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(allen_cahn, "solve", lambda u, *_, **__: u * float("nan"))
     with pytest.raises(ValueError, match=r"allen_cahn, split 'train', simulation 0 and on: u .* is not finite"):
-        generate(tmp_path, wanted())
+        generate(tmp_path, planned())
 
 
 def test_the_bar_is_for_terminals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,9 +32,9 @@ def test_agrees_with_py_pde_to_its_order(state, tmp_path):
     exact = solve(fine, grids[1], dt=0.01, steps=20, frames=1)[:, 0]
     equation = ["-laplace(laplace(u)) - laplace(u) - u * d_dx(u)"]
     cases = [Case(grid, u0, equation, 0.2) for grid, u0 in zip(grids, (fine[:, 1::3], fine), strict=True)]
-    coarse, found = solve_by_py_pde(cases, tmp_path)
-    errors = [(coarse - exact[:, 1::3]).abs().max(), (found - exact).abs().max()]
-    assert (found - fine).abs().max() > 10 * errors[1]  # it has moved
+    coarse, theirs = solve_by_py_pde(cases, tmp_path)
+    errors = [(coarse - exact[:, 1::3]).abs().max(), (theirs - exact).abs().max()]
+    assert (theirs - fine).abs().max() > 10 * errors[1]  # it has moved
     assert math.log(errors[0] / errors[1], 3) == pytest.approx(2.0, abs=0.3)
 
 
@@ -201,9 +201,10 @@ def test_the_problem_spins_up_and_counts_its_frames_from_there():
     assert fields["u"].dtype == torch.float32
     assert problem.times == pytest.approx([0.5, 1.0, 1.5, 2.0])
     assert torch.allclose(fields["u"].double(), whole[:, 6:], atol=1e-6)
-    found = problem.simulate([7, 8], [(64,), (32,)])
+    made = problem.simulate([7, 8], [(64,), (32,)])
     assert torch.allclose(
-        torch.from_numpy(found[(32,)].fields["u"]), fourier_truncate(torch.from_numpy(found[(64,)].fields["u"]), (32,))
+        torch.from_numpy(made[(32,)].fields["u"]),
+        fourier_truncate(torch.from_numpy(made[(64,)].fields["u"]), (32,)),
     )
 
 

@@ -38,11 +38,11 @@ def data() -> Simulations:
 
 def test_reading_is_the_inverse_of_writing(tmp_path: Path, data: Simulations) -> None:
     write_shard(tmp_path / "shard.hdf5", data, name="test", identity={"seed": 3})
-    found = read_shard(tmp_path / "shard.hdf5")
-    assert found.grid == data.grid
-    np.testing.assert_array_equal(found.times, data.times)
-    np.testing.assert_array_equal(found.fields["u"], data.fields["u"])
-    np.testing.assert_array_equal(found.scalars["gamma"], data.scalars["gamma"])
+    restored = read_shard(tmp_path / "shard.hdf5")
+    assert restored.grid == data.grid
+    np.testing.assert_array_equal(restored.times, data.times)
+    np.testing.assert_array_equal(restored.fields["u"], data.fields["u"])
+    np.testing.assert_array_equal(restored.scalars["gamma"], data.scalars["gamma"])
     assert read_identity(tmp_path / "shard.hdf5")["seed"] == 3
 
 

@@ -276,7 +276,7 @@ def test_a_stack_in_chunks_is_the_stack_in_one_and_so_are_its_gradients(name, pa
     cell, built = cell_of("2-D"), operator(SPECS[name], (4, 6))
     v = torch.randn(2, 5, 4, cell.size, requires_grad=True)
     choose(built, KernelMethod.DENSE if name.startswith("separable") else KernelMethod.COLLAPSED)
-    found, used = [], []
+    results, used = [], []
     for rows in (10, 3, 1):
 
         def chunks(v, kernels, rows=rows):
@@ -286,10 +286,10 @@ def test_a_stack_in_chunks_is_the_stack_in_one_and_so_are_its_gradients(name, pa
         monkeypatch.setattr(kernel_mix, "_chunks", chunks)
         outputs = built(v, cell, parts=parts)
         slope = sum((n + 1) * u.sin().sum() for n, u in enumerate(outputs))
-        found.append([*outputs, *torch.autograd.grad(slope, [v, *built.parameters()])])
+        results.append([*outputs, *torch.autograd.grad(slope, [v, *built.parameters()])])
     assert used == [10, 10, 3, 3, 1, 1]  # forward and backward
-    for other in found[1:]:
-        for got, expected in zip(other, found[0], strict=True):
+    for other in results[1:]:
+        for got, expected in zip(other, results[0], strict=True):
             torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
 
 

@@ -42,12 +42,12 @@ def test_without_gradients_the_feed_forward_form_is_the_same_and_leaves_its_inpu
     cell = cell_of("2-D")
     form = SPECS[name].feed_forward(4, 6, 4)
     v = torch.randn(2, 3, 4, cell.size)
-    before, wanted = v.clone(), form(v, cell).detach()
+    before, expected = v.clone(), form(v, cell).detach()
     with torch.no_grad():
-        found = [form(v, cell) for _ in range(2)]
+        outputs = [form(v, cell) for _ in range(2)]
     assert torch.equal(v, before)
-    for u in found:
-        torch.testing.assert_close(u, wanted, rtol=1e-10, atol=1e-10)
+    for u in outputs:
+        torch.testing.assert_close(u, expected, rtol=1e-10, atol=1e-10)
 
 
 @every_operator
@@ -254,8 +254,8 @@ def test_of_no_samples_there_are_no_outputs_and_gradients_are_nought(name, point
         choose(built, way, tolerance=1e-5)
         u = built(v, cell)
         assert u.shape == (0, 3, 6, cell.size)
-        wanted = [v, *built.parameters()]  # some of which an empty output need not depend on
-        slope, *slopes = torch.autograd.grad(u.sin().sum(), wanted, allow_unused=True, materialize_grads=True)
+        variables = [v, *built.parameters()]  # some of which an empty output need not depend on
+        slope, *slopes = torch.autograd.grad(u.sin().sum(), variables, allow_unused=True, materialize_grads=True)
         assert slope.shape == v.shape
         assert all((slope == 0).all() for slope in slopes)
         assert [part.shape for part in built(v, cell, parts=2)] == [(0, 3, 3, cell.size)] * 2

@@ -57,10 +57,10 @@ def test_a_mesh_survives_a_file(tmp_path, extension):
     meshio.write_points_cells(
         path, points, cells, point_data={"u": np.arange(len(points), dtype=float)}, file_format=form
     )
-    found = read_mesh(path)
-    torch.testing.assert_close(found.vertices, mesh.vertices)
-    assert torch.equal(found.simplices, mesh.simplices)
-    assert found.fields["u"].flatten().tolist() == list(range(1, len(points)))
+    restored = read_mesh(path)
+    torch.testing.assert_close(restored.vertices, mesh.vertices)
+    assert torch.equal(restored.simplices, mesh.simplices)
+    assert restored.fields["u"].flatten().tolist() == list(range(1, len(points)))
 
 
 @pytest.mark.parametrize(

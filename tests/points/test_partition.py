@@ -111,9 +111,9 @@ def test_other_points_belong_to_the_part_of_the_nearest_point():
     low = torch.tensor(points.domain.origin)
     high = low + torch.tensor(points.domain.extent)
     beside = torch.minimum(torch.maximum(beside, low), high)
-    found = partition.locate(PointSet(beside, box=points.domain))
+    cells = partition.locate(PointSet(beside, box=points.domain))
     nearest = torch.cdist(beside, points.coordinates).argmin(dim=1)
-    assert torch.equal(found, partition.members[nearest])
+    assert torch.equal(cells, partition.members[nearest])
 
 
 def test_a_cloud_gets_a_graph_of_neighbours():

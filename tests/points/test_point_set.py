@@ -136,13 +136,13 @@ def test_coincident_points_share_their_cell():
 
 def test_voronoi_weights_converge_faster_than_equal_ones():
     def errors(n):
-        found = []
+        pairs = []
         for seed in range(8):
             points = cloud(n, seed=seed)
             values = torch.exp(points.coordinates).prod(dim=1)
             truth = (math.e - 1) ** 2
-            found.append([((values * points.weights).sum() - truth).item(), (values.mean() - truth).item()])
-        return torch.tensor(found).square().mean(dim=0).sqrt()
+            pairs.append([((values * points.weights).sum() - truth).item(), (values.mean() - truth).item()])
+        return torch.tensor(pairs).square().mean(dim=0).sqrt()
 
     coarse, fine = errors(100), errors(1600)
     orders = torch.log(coarse / fine) / math.log(4)  # four times finer in each direction

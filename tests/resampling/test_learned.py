@@ -84,12 +84,12 @@ def test_decoding_equals_its_definition_cell_by_cell(spec, dim, tile, batch):
 def test_between_regular_points_equals_its_definition(spec, dim):
     resampler = built(spec, dim=dim)
     coarse, fine = (Cell.build((n,) * dim, Midpoint()) for n in (2, 3))
-    for given, wanted in ((coarse, fine), (fine, coarse)):
-        v = torch.randn(2, 5, 3, given.size)
+    for source, target in ((coarse, fine), (fine, coarse)):
+        v = torch.randn(2, 5, 3, source.size)
         (plain, slopes), (fast, fast_slopes) = plain_and_fast(
-            resampler, lambda v=v, given=given, wanted=wanted: resampler.between(v, given, wanted)
+            resampler, lambda v=v, source=source, target=target: resampler.between(v, source, target)
         )
-        assert fast.shape == (2, 5, 4, wanted.size)
+        assert fast.shape == (2, 5, 4, target.size)
         torch.testing.assert_close(fast, plain, rtol=1e-10, atol=1e-12)
         for slope, fast_slope in zip(slopes, fast_slopes, strict=True):
             torch.testing.assert_close(fast_slope, slope, rtol=1e-8, atol=1e-10)
@@ -120,12 +120,12 @@ def functions(x):
 
 @every_resampler
 def test_refining_regular_points_converges_at_second_order(spec):
-    resampler, wanted = built(spec), Cell.build((3, 3), Midpoint())
+    resampler, target = built(spec), Cell.build((3, 3), Midpoint())
 
     def encoded(n):
         points = PointSet.of_grid(Grid((1.0, 1.0), points=(2 * n, 2 * n)))
         tiles = Placement.build([points], Boxes((2, 2))).tiles
-        return resampler.encode(tiles.spread(functions(points.coordinates)), tiles, wanted)
+        return resampler.encode(tiles.spread(functions(points.coordinates)), tiles, target)
 
     truth = encoded(128)
     errors = [(encoded(n) - truth).norm().item() for n in (8, 16, 32)]
@@ -137,11 +137,11 @@ def test_refining_regular_points_converges_at_second_order(spec):
 @every_resampler
 def test_refining_a_mesh_converges_to_the_same_limit(spec):
     """One cell: no triangle is cut, and lumped masses are of second order."""
-    resampler, wanted = built(spec), Cell.build((3, 3), Midpoint())
+    resampler, target = built(spec), Cell.build((3, 3), Midpoint())
 
     def encoded(points):
         tiles = Placement.build([points], Boxes((1, 1))).tiles
-        return resampler.encode(tiles.spread(functions(points.coordinates)), tiles, wanted)
+        return resampler.encode(tiles.spread(functions(points.coordinates)), tiles, target)
 
     truth = encoded(PointSet.of_grid(Grid((1.0, 1.0), points=(200, 200))))
     errors = [(encoded(square_mesh(n, jitter=0.2).point_set()) - truth).norm().item() for n in (12, 24, 48)]
@@ -151,11 +151,11 @@ def test_refining_a_mesh_converges_to_the_same_limit(spec):
 
 @every_resampler
 def test_refining_points_that_the_cuts_ignore_converges_at_first_order(spec):
-    resampler, wanted = built(spec), Cell.build((2, 2), Midpoint())
+    resampler, target = built(spec), Cell.build((2, 2), Midpoint())
 
     def encoded(points):
         tiles = Placement.build([points], Boxes((2, 2))).tiles
-        return resampler.encode(tiles.spread(functions(points.coordinates)), tiles, wanted)
+        return resampler.encode(tiles.spread(functions(points.coordinates)), tiles, target)
 
     truth = encoded(PointSet.of_grid(Grid((1.0, 1.0), points=(200, 200))))
     errors = [sum((encoded(cloud(n, seed=seed)) - truth).norm().item() for seed in range(6)) / 6 for n in (100, 1600)]
@@ -165,13 +165,13 @@ def test_refining_points_that_the_cuts_ignore_converges_at_first_order(spec):
 @every_resampler
 def test_weights_are_what_makes_uneven_points_converge(spec):
     """Points crowded to one side, with the weights of what they stand for, and with equal ones."""
-    resampler, wanted = built(spec, dim=1), Cell.build((3,), Midpoint())
+    resampler, target = built(spec, dim=1), Cell.build((3,), Midpoint())
 
     def encoded(x, weights):
         points = PointSet(x[:, None], weights, Grid((1.0,)))
         tiles = Placement.build([points], Boxes((1,))).tiles
         values = torch.stack([torch.sin(3 * x), torch.exp(x), x])[None]
-        return resampler.encode(tiles.spread(values), tiles, wanted)
+        return resampler.encode(tiles.spread(values), tiles, target)
 
     ends = torch.linspace(0, 1, 2001) ** 3
     crowded, measure = (ends[1:] + ends[:-1]) / 2, ends.diff()
@@ -183,7 +183,7 @@ def test_weights_are_what_makes_uneven_points_converge(spec):
 
 @every_resampler
 def test_splitting_a_point_into_two_of_half_the_weight_changes_nothing(spec):
-    resampler, wanted = built(spec), Cell.build((2, 2), Midpoint())
+    resampler, target = built(spec), Cell.build((2, 2), Midpoint())
     points = cloud(20)
     split = PointSet(
         torch.cat([points.coordinates, points.coordinates]),
@@ -193,8 +193,8 @@ def test_splitting_a_point_into_two_of_half_the_weight_changes_nothing(spec):
     values = torch.randn(1, 3, 20)
     single, double = (Placement.build([p], Boxes((2, 1))).tiles for p in (points, split))
     torch.testing.assert_close(
-        resampler.encode(double.spread(values.repeat(1, 1, 2)), double, wanted),
-        resampler.encode(single.spread(values), single, wanted),
+        resampler.encode(double.spread(values.repeat(1, 1, 2)), double, target),
+        resampler.encode(single.spread(values), single, target),
         rtol=1e-10,
         atol=1e-12,
     )
@@ -202,7 +202,7 @@ def test_splitting_a_point_into_two_of_half_the_weight_changes_nothing(spec):
 
 @every_resampler
 def test_a_point_without_weight_has_no_say(spec):
-    resampler, wanted = built(spec), Cell.build((2, 2), Midpoint())
+    resampler, target = built(spec), Cell.build((2, 2), Midpoint())
     points = cloud(20)
     weights = points.weights.clone()
     weights[3] = 0
@@ -210,7 +210,7 @@ def test_a_point_without_weight_has_no_say(spec):
     values = torch.randn(1, 3, 20)
     other = values.clone()
     other[..., 3] += 5
-    first, second = (resampler.encode(tiles.spread(v), tiles, wanted) for v in (values, other))
+    first, second = (resampler.encode(tiles.spread(v), tiles, target) for v in (values, other))
     torch.testing.assert_close(first, second)
 
 
@@ -220,15 +220,15 @@ def test_attention_resamples_constants_exactly_and_stays_within_bounds():
         resampler.value.weight.copy_(torch.eye(2))
         resampler.out.weight.copy_(torch.eye(2))
         resampler.out.bias.zero_()
-    tiles, wanted = Placement.build([cloud(50)], Boxes((2, 2))).tiles, Cell.build((3, 3), Midpoint())
+    tiles, target = Placement.build([cloud(50)], Boxes((2, 2))).tiles, Cell.build((3, 3), Midpoint())
     constant = torch.tensor([2.0, -3.0])[None, :, None].expand(1, 2, 50)
-    encoded = resampler.encode(tiles.spread(constant), tiles, wanted)
+    encoded = resampler.encode(tiles.spread(constant), tiles, target)
     torch.testing.assert_close(encoded, constant[:, :, :1][:, None].expand_as(encoded))
     torch.testing.assert_close(
-        tiles.collect(resampler.decode(encoded, wanted, tiles)), constant, rtol=1e-10, atol=1e-10
+        tiles.collect(resampler.decode(encoded, target, tiles)), constant, rtol=1e-10, atol=1e-10
     )
     values = torch.rand(1, 2, 50)
-    within = resampler.encode(tiles.spread(values), tiles, wanted)
+    within = resampler.encode(tiles.spread(values), tiles, target)
     assert within.min() >= values.min()
     assert within.max() <= values.max()
 
@@ -239,12 +239,12 @@ def test_attention_of_vanishing_reach_is_the_value_of_the_nearest_point():
         resampler.value.weight.copy_(torch.eye(2))
         resampler.out.weight.copy_(torch.eye(2))
         resampler.out.bias.zero_()
-    points, wanted = cloud(50), Cell.build((3, 3), Midpoint())
+    points, target = cloud(50), Cell.build((3, 3), Midpoint())
     tiles = Placement.build([points], Boxes((1, 1))).tiles
     values = torch.rand(1, 2, 50)
-    places = (wanted.coordinates + 1) / 2
+    places = (target.coordinates + 1) / 2
     nearest = torch.cdist(places, points.coordinates).argmin(dim=1)
-    encoded = resampler.encode(tiles.spread(values), tiles, wanted)
+    encoded = resampler.encode(tiles.spread(values), tiles, target)
     torch.testing.assert_close(encoded[:, 0], values[..., nearest])
 
 
@@ -255,11 +255,11 @@ def test_the_integral_is_linear_and_knows_how_much_of_the_cell_there_is():
         resampler.bias.zero_()
     grid = PointSet.of_grid(Grid((1.0, 1.0), points=(8, 8)))
     half = PointSet(grid.coordinates[:32], grid.weights[:32], grid.domain)  # half of the square is no domain
-    wanted = Cell.build((2, 2), Midpoint())
+    target = Cell.build((2, 2), Midpoint())
     for points, measure in ((grid, 1.0), (half, 0.5)):
         tiles = Placement.build([points], Boxes((1, 1))).tiles
         ones = torch.ones(1, 3, points.size)
-        encoded = resampler.encode(tiles.spread(ones), tiles, wanted)
+        encoded = resampler.encode(tiles.spread(ones), tiles, target)
         expected = measure * resampler.matrices[-1].sum(dim=0)
         torch.testing.assert_close(encoded[0, 0], expected[:, None].expand(4, 4))
 

@@ -68,9 +68,9 @@ def run(folder: Path, *words: str, plugins: str = "my_models") -> subprocess.Com
 
 
 def ran(folder: Path, *words: str) -> str:
-    found = run(folder, *words)
-    assert found.returncode == 0, found.stderr
-    return found.stdout
+    result = run(folder, *words)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -122,21 +122,21 @@ def test_a_loss_and_a_reader_of_ones_own(folder: Path) -> None:
     np.save(folder / "u.npy", np.random.default_rng(0).standard_normal((10, 3, 16)).astype(np.float32))
     again = ["train", "run=runs/reader", "resume=true", "max_steps=3"]
     for command in (["train", *words], again, ["evaluate", "runs/reader"]):
-        found = run(folder, *command, plugins="my_data")
-        assert found.returncode == 0, found.stderr
+        result = run(folder, *command, plugins="my_data")
+        assert result.returncode == 0, result.stderr
 
 
 def test_a_recipe_is_built_with_it(folder: Path) -> None:
     overrides = ", ".join(map(repr, OWN))
     program = f"import mondrian; print(type(mondrian.build('allen_cahn/fno', {overrides})).__name__)"
-    found = forked.run_text(program, cwd=folder, env=os.environ | {"MONDRIAN_PLUGINS": ""})
-    assert found.stdout.strip() == "ConvolutionalModel", found.stderr
+    result = forked.run_text(program, cwd=folder, env=os.environ | {"MONDRIAN_PLUGINS": ""})
+    assert result.stdout.strip() == "ConvolutionalModel", result.stderr
 
 
 def test_settings_of_the_models_place_that_it_does_not_have_are_named(folder: Path) -> None:
-    found = run(folder, "train", "experiment=allen_cahn/vit_mo", *SMOKE, *OWN, "run=runs/none")
-    assert found.returncode == 2
-    assert re.search("Convolutional has no .*subdomains.*those of fno fit all", found.stderr)
+    result = run(folder, "train", "experiment=allen_cahn/vit_mo", *SMOKE, *OWN, "run=runs/none")
+    assert result.returncode == 2
+    assert re.search("Convolutional has no .*subdomains.*those of fno fit all", result.stderr)
 
 
 def test_a_broken_plug_in_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,25 +160,25 @@ def test_a_broken_plug_in_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_not_named_is_not_found(folder: Path, plugins: str, message: str) -> None:
-    found = run(folder, "evaluate", "runs/own", plugins=plugins)
-    assert found.returncode == 2
-    assert re.search(message, found.stderr)
+    result = run(folder, "evaluate", "runs/own", plugins=plugins)
+    assert result.returncode == 2
+    assert re.search(message, result.stderr)
 
 
 def test_a_name_that_two_specs_have_is_refused(folder: Path) -> None:
     (folder / "twice.py").write_text("import my_models, mondrian\nclass Mixture(my_models.Averaging): ...\n")
     program = "from mondrian import Spec; Spec.from_json({'spec': 'Mixture'})"
-    found = forked.run_text(program, cwd=folder, env=os.environ | {"MONDRIAN_PLUGINS": "twice"})
-    assert "spec='Mixture' is ambiguous: " in found.stderr
-    assert "mondrian.operators.mixture" in found.stderr
+    result = forked.run_text(program, cwd=folder, env=os.environ | {"MONDRIAN_PLUGINS": "twice"})
+    assert "spec='Mixture' is ambiguous: " in result.stderr
+    assert "mondrian.operators.mixture" in result.stderr
 
 
 def test_what_makes_no_model_of_fields_is_refused(folder: Path) -> None:
     (folder / "no_model.py").write_text("def make(**settings): return settings\n")
     words = ["experiment=allen_cahn/fno", *SMOKE, "model=own", "model._target_=no_model.make", "run=runs/none"]
-    found = run(folder, "train", *words, plugins="no_model")
-    assert found.returncode == 2
-    assert "no_model.make makes a dict; needed a ModelSpec" in found.stderr
+    result = run(folder, "train", *words, plugins="no_model")
+    assert result.returncode == 2
+    assert "no_model.make makes a dict; needed a ModelSpec" in result.stderr
 
 
 def test_stored_models_open_where_nothing_has_been_imported(tmp_path: Path) -> None:

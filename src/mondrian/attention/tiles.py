@@ -48,7 +48,7 @@ def windows(
     for axis, (count, ring) in enumerate(zip(lattice.counts, lattice.periodic, strict=True)):
         if ring:  # a window as long as the ring: the shorter way round
             offsets[..., axis] = (offsets[..., axis] + count // 2) % count - count // 2
-    row = span.queries.place_of(places[0] + keys.start)
+    row = span.queries.local_row(places[0] + keys.start)
     elsewhere = (row < 0) | (row >= span.queries.number)
     query_places = [row.clamp(0, span.queries.number - 1), *places[1:]]
     queries = _together(query_places, (span.queries.number, *counts[1:]))
@@ -77,7 +77,7 @@ def tiles(
         inside.append(place.clamp(max=count - 1))
         beyond.append((place >= count).long())
         if axis == 0:
-            position = span.keys.place_of(key + span.queries.start)
+            position = span.keys.local_row(key + span.queries.start)
         else:
             position = key % count if lattice.periodic[axis] else key
         around.append(position.clamp(0, key_counts[axis] - 1))

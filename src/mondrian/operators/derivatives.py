@@ -36,9 +36,9 @@ def differentiable_gradients(
 
 
 def is_transformed(*tensors: Tensor) -> bool:
-    """Whether `torch.func` or forward differentiation is at work, or one of `tensors` is many that `vmap` has joined.
+    """Whether a `torch.func` transform or forward-mode differentiation is active, or `vmap` has batched a tensor.
 
-    Both have to see through every step, and a compiler does by itself.
+    Both need plain operations; a compiler differentiates by itself.
     """
     if torch.compiler.is_compiling():
         return False
@@ -46,7 +46,7 @@ def is_transformed(*tensors: Tensor) -> bool:
 
 
 def beneath_transforms(tensor: Tensor) -> Tensor | None:
-    """The tensor that the transforms of `torch.func` have wrapped; None where `vmap` has made one of several."""
+    """The tensor inside the wrappers of `torch.func`; None if `vmap` has batched it."""
     while is_wrapped(tensor):
         if is_batched(tensor):
             return None

@@ -32,7 +32,7 @@ class SharedSlab(Slab):
         """Fetch the rows that these attend to from other ranks."""
         keys = seen_rows(pattern, self.lattice, self.partition)  # type: ignore[arg-type]  # patterns are frozen
         wanted = tuple((rows.start, rows.stop) for rows in keys)
-        rows = fetch(functions, self.processes, self.partition, wanted, dim=1, width=self.cells_a_row)
+        rows = fetch(functions, self.processes, self.partition, wanted, dim=1, width=self.cells_per_row)
         return LatticeRows(self.rows, keys[self.processes.rank]), rows
 
 
