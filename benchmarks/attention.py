@@ -1,4 +1,4 @@
-"""Windows and neighbourhoods on 32 x 32 subdomains: whole models, one layer, and the least that a layer must do."""
+"""Windows and neighbourhoods on 32 x 32 subdomains: whole models, one layer, and the minimum work of a layer."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def models_on_many_subdomains() -> str:
 
 
 def explicit(q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None) -> Tensor:
-    """Attention by products and a softmax of their own, in place of the engine's fused kernel."""
+    """Attention by explicit products and a softmax, instead of torch's fused kernel."""
     score = q @ k.mT
     return torch.softmax(score if attn_mask is None else score + attn_mask, dim=-1) @ v
 
 
 def tiled_run(groups: Groups, attend: Callable[..., Tensor], width: int, training: bool) -> Callable[[], None]:
     """Attention of one layer with four heads, in these tiles."""
-    # as a layer has them: the features of all heads of a cell together in memory
+    # memory layout of a layer: the features of all heads of a cell together
     shape = (1, len(groups.back), 4, 4 * width)
     q, k, v = (torch.randn(shape, requires_grad=training).transpose(1, 2) for _ in range(3))
 
@@ -122,7 +122,7 @@ def tiling() -> str:
 
 
 def windowed_run(groups: Groups, width: int, training: bool, *, fused: bool) -> Callable[[], None]:
-    """Attention of one layer with four heads in these windows, as the library does it or by the engine's kernel."""
+    """Attention of one layer with four heads in these windows, by the library's choice or by torch's fused kernel."""
     bias, scale = RelativeBias().build(width, 4, 2), (4 * width) ** -0.5
     shape = (1, len(groups.back), 4, 4 * width)
     q, k, v = (torch.randn(shape, requires_grad=training).transpose(1, 2) for _ in range(3))
@@ -163,13 +163,13 @@ def least_run(groups: Groups, width: int, training: bool) -> Callable[[], None]:
 
 
 def repeated(run: Callable[[], None], times: int) -> None:
-    """Several times without a break: the first of them finds the caches full of what another case left there."""
+    """Several times without a break, because another case has filled the caches before the first."""
     for _ in range(times):
         run()
 
 
 def windowing() -> str:
-    """Attention in windows alone, with its learned bias, and the copies and products that it cannot do without."""
+    """Attention in windows alone, with its learned bias, and the copies and products that it needs at least."""
     groups, rows = windows(Lattice((32, 32), (True, True)), (4, 4), (0, 0), torch.device("cpu")), []
     for width, training in product((32, 64), (False, True)):
         cases = {
@@ -178,7 +178,7 @@ def windowing() -> str:
             "least": least_run(groups, width, training),
         }
         if not training:
-            del cases["kernel"]  # it is what the library takes
+            del cases["kernel"]  # the library chooses it
         several = {case: partial(repeated, run, TURNS) for case, run in cases.items()}
         time = interleaved(several, rounds=15, seconds=20)
         library, kernel, least = (

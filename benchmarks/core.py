@@ -68,7 +68,7 @@ def matrix_peak() -> float:
 def operators() -> str:
     """The mixture at 16 x 16 points a cell against the direct definition; growth with the points."""
     spec = Mixture()
-    # memory first: what the definition took stays with this process
+    # memory first, because the process keeps what the definition allocates
     memory = {plain: peak_memory(operator_run, spec, 16, plain) for plain in (True, False)}
     time = interleaved({"plain": operator_run(spec, 16, True), "fast": operator_run(spec, 16, False)}, rounds=3)
     growth = interleaved({str(n): operator_run(spec, n, False) for n in (32, 64, 128, 256)}, rounds=5)
@@ -96,7 +96,7 @@ def operators() -> str:
 
 
 def choice() -> str:
-    """At training size, what the library chooses against the best of the three evaluations."""
+    """At training size, the method that the library chooses against the best of the three."""
     cell = Cell.build((4, 4), Midpoint())
     rows = []
     specs = {"Integral": Integral(), "Mixture": Mixture(), "SeparableMixture": SeparableMixture(skip=True)}
@@ -180,7 +180,7 @@ def fno_like(parameters: int) -> torch.nn.Module:
 
 
 def count(model: torch.nn.Module) -> int:
-    """Real numbers in the weights: a complex one has two."""
+    """The number of real weights; a complex one counts twice."""
     return sum(p.numel() * (2 if p.is_complex() else 1) for p in model.parameters())
 
 

@@ -1,11 +1,11 @@
-"""`kill -9` of any rank at any moment: does the run end as if nothing had happened?
+"""Kill any rank at any moment: does the run end with the same model?
 
     python -m benchmarks.faults [--strategy ddp|fsdp] [--kills 20] [--write]
 
-A small training on two gloo processes under `torchrun --max-restarts=1` is run undisturbed; then again and again,
-each time with one rank killed after a random part of the undisturbed run's time, imports and set-up included. A run
-counts if it ends by itself with the same checkpoint and best model, bit for bit, and with the same losses.
-`--write` puts the table of each strategy into benchmarks/results/faults.md, a row as soon as it is known.
+A small training on two gloo ranks under `torchrun --max-restarts=1` runs once undisturbed, then many times with one
+rank killed after a random fraction of the undisturbed time, imports and set-up included. A run passes if it ends by
+itself with the same checkpoint, best model and losses, bit for bit. `--write` stores the table of each strategy in
+benchmarks/results/faults.md, row by row.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from mondrian.support.text import markdown_table
 from mondrian.training.checkpoints import newest
 from mondrian.training.run import Run
 
-WORDS = (
+OVERRIDES = (
     "experiment=allen_cahn/vit_sepmo", "scale=smoke", "model.hidden_channels=8", "model.n_layers=2",
     "model.subdomains=[4,4]", "max_steps=150", "batch_size=4", "validate_every=30", "checkpoint_every=7", "log_every=5",
     "augment=[rotations]", "noise=0.01", "trainer.accelerator=cpu", "trainer.timeout=300", "resume=true",
 )  # fmt: skip
-PATIENCE = 900.0  # on a machine with nothing else to do a run takes some fifteen seconds
+PATIENCE = 900.0  # on a quiet machine a run takes about fifteen seconds
 STRATEGIES = ("ddp", "fsdp")
 RESULTS = Path(__file__).parent / "results" / "faults.md"
 HEADING = """# Faults
@@ -54,12 +54,12 @@ row of the history when the rank was killed."""
 
 @dataclass(frozen=True)
 class Outcome:
-    """One disturbed run: who was killed, when, at which step, and whether the end was the same."""
+    """A disturbed run: the killed rank, when it was killed and at which step, and whether the results are the same."""
 
     rank: int
     seconds: float
     step: int
-    taken: float
+    total: float
     same: bool
 
 
@@ -80,12 +80,12 @@ def main() -> None:
 
 
 def measure(folder: Path, strategy: str, kills: int, draw: random.Random) -> Iterator[str]:
-    """The table of what was seen, after each kill."""
+    """The table of results after each kill."""
     data = simulate(folder / "data")
-    words = [*WORDS, f"data.path={data}", f"trainer={strategy}"]
+    overrides = [*OVERRIDES, f"data.path={data}", f"trainer={strategy}"]
     began = time.perf_counter()
     whole = Run(folder / "whole")
-    process = start(words, whole)
+    process = start(overrides, whole)
     if process.wait(PATIENCE) != 0:
         raise RuntimeError(log_of(whole).read_text())
     alone = time.perf_counter() - began
@@ -94,7 +94,7 @@ def measure(folder: Path, strategy: str, kills: int, draw: random.Random) -> Ite
     with tqdm(total=kills, desc=f"killing under {strategy}") as bar:
         while len(outcomes) < kills:
             run = Run(folder / f"killed_{next(numbers)}")
-            outcome = disturb(words, run, whole, rank=draw.randrange(2), after=draw.uniform(0.0, alone))
+            outcome = disturb(overrides, run, whole, rank=draw.randrange(2), after=draw.uniform(0.0, alone))
             if outcome is None:
                 continue
             if not outcome.same:
@@ -104,18 +104,18 @@ def measure(folder: Path, strategy: str, kills: int, draw: random.Random) -> Ite
             yield summary(alone, outcomes)
 
 
-def disturb(words: list[str], run: Run, whole: Run, *, rank: int, after: float) -> Outcome | None:
-    """Kill a rank some time after the start, or as soon after that as it exists; None if the run ended before."""
+def disturb(overrides: list[str], run: Run, whole: Run, *, rank: int, after: float) -> Outcome | None:
+    """Kill a rank after some seconds, or once it has started; None if the run ended before."""
     began = time.perf_counter()
-    process = start(words, run)
+    process = start(overrides, run)
     time.sleep(after)
-    while process.poll() is None and rank not in (found := workers(process.pid)):
+    while process.poll() is None and rank not in (ranks := workers(process.pid)):
         time.sleep(0.01)
     if process.poll() is not None:
         return None
     step = last_step(run)
     seconds = time.perf_counter() - began
-    os.kill(found[rank], signal.SIGKILL)
+    os.kill(ranks[rank], signal.SIGKILL)
     try:
         ended = process.wait(PATIENCE) == 0
     except subprocess.TimeoutExpired:
@@ -124,10 +124,10 @@ def disturb(words: list[str], run: Run, whole: Run, *, rank: int, after: float) 
     return Outcome(rank, seconds, step, time.perf_counter() - began, ended and same(run, whole))
 
 
-def start(words: list[str], run: Run) -> subprocess.Popen[bytes]:
+def start(overrides: list[str], run: Run) -> subprocess.Popen[bytes]:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
-    command = [*launcher, "-m", "mondrian", "train", *words, f"run={run.folder}"]
+    command = [*launcher, "-m", "mondrian", "train", *overrides, f"run={run.folder}"]
     with open(log_of(run), "wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
@@ -137,13 +137,13 @@ def log_of(run: Run) -> Path:
 
 
 def workers(agent: int) -> dict[int, int]:
-    """The process of each rank that torchrun has started."""
-    found: dict[int, int] = {}
+    """The process id of each rank that torchrun has started."""
+    ranks: dict[int, int] = {}
     for child in Path(f"/proc/{agent}/task/{agent}/children").read_text().split():
         with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
             variables = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
-            found |= {int(word[5:]): int(child) for word in variables if word.startswith(b"RANK=")}
-    return found
+            ranks |= {int(word[5:]): int(child) for word in variables if word.startswith(b"RANK=")}
+    return ranks
 
 
 def last_step(run: Run) -> int:
@@ -175,7 +175,7 @@ def simulate(folder: Path) -> Path:
 
 def summary(alone: float, outcomes: list[Outcome]) -> str:
     rows = [
-        [str(number + 1), str(o.rank), f"{o.seconds:.1f}", str(o.step), f"{o.taken:.1f}", "yes" if o.same else "NO"]
+        [str(number + 1), str(o.rank), f"{o.seconds:.1f}", str(o.step), f"{o.total:.1f}", "yes" if o.same else "NO"]
         for number, o in enumerate(outcomes)
     ]
     good = sum(o.same for o in outcomes)

@@ -50,7 +50,7 @@ def model_of(kind: str, subdomains: int) -> TransformerOperator:
 
 
 def work(kind: str, subdomains: int, task: str) -> Callable[[], Any]:
-    """One sample through a model, and back again in training."""
+    """A forward pass of one sample, or a training step."""
     model = model_of(kind, subdomains)
     x = torch.randn(1, 2, CELL * subdomains, CELL * subdomains)
 
@@ -66,7 +66,7 @@ def work(kind: str, subdomains: int, task: str) -> Callable[[], Any]:
 
 
 def page_of(measured: dict[tuple[str, str, int], float], unit: Callable[[float], str]) -> str:
-    """A row a model and task, a column a size; the last says how fast it grew, as a power of the subdomains."""
+    """One row per model and task, one column per size; the last column is the growth, as a power of the subdomains."""
     rows = []
     for task in TASKS:
         for kind, name in KINDS.items():
@@ -84,13 +84,13 @@ def time() -> str:
     measured = {}
     for n in tqdm(SIZES, desc="time", disable=None):
         cases = {(task, kind): work(kind, n, task) for task in TASKS for kind in KINDS}
-        found = interleaved({"/".join(case): run for case, run in cases.items()}, rounds=5, seconds=15)
-        measured |= {(task, kind, n): found[f"{task}/{kind}"] for task, kind in cases}
+        best = interleaved({"/".join(case): run for case, run in cases.items()}, rounds=5, seconds=15)
+        measured |= {(task, kind, n): best[f"{task}/{kind}"] for task, kind in cases}
     return page_of(measured, lambda seconds: f"{seconds * 1e3:.0f} ms")
 
 
 def memory() -> str:
-    """Peak beyond what model and input need, each in a process of its own."""
+    """Peak memory beyond model and input, each in a separate process."""
     sizes = [(task, kind, n) for task in TASKS for kind in KINDS for n in SIZES]
     measured = {case: peak_memory(work, case[1], case[2], case[0]) for case in tqdm(sizes, desc="memory", disable=None)}
     return page_of(measured, lambda size: f"{size / 2**20:.0f} MiB")

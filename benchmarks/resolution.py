@@ -1,4 +1,4 @@
-"""Resolutions: what resampling costs, and a fixed number of points a cell beside all of the grid's points.
+"""Resolutions: the cost of resampling, and a fixed number of points per cell against all points of the grid.
 
 python -m benchmarks.resolution         everything (about fifteen minutes), stored in benchmarks/results/resolution.md
 python -m benchmarks.resolution cost    one section: resampling, cost, error
@@ -59,7 +59,7 @@ def forward(net: torch.nn.Module, points: int) -> Callable[[], Tensor]:
 
 
 def resampling() -> str:
-    """To the reference points and back as a part of a forward pass; stretches against whole matrices."""
+    """Resampling to the reference points and back as a fraction of a forward pass; stretches against whole matrices."""
     rows = []
     for points in (33, 85, 421):
         net = model().eval()

@@ -1,4 +1,4 @@
-"""A page of results in sections, each of which can be measured anew by itself."""
+"""A page of results in sections, each of which can be measured again by itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run_sections(sections: Mapping[str, Callable[[], str]], wanted: list[str], p
 
 
 def conditions() -> str:
-    """What a section was measured with."""
+    """The machine and versions that a section was measured with."""
     threads = torch.get_num_threads()
     return f"torch {torch.__version__}, " + ("1 thread, processor time." if threads == 1 else f"{threads} threads.")
 

@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def commands(arguments: argparse.Namespace) -> str:
-    """What to type to make the table again."""
+    """The command that makes the table again."""
     lines, words = [], ["python -m benchmarks.solvers"]
     if arguments.jax_python:
         lines.append("python3 -m venv JAX && JAX/bin/pip install jax jax-cfd")
@@ -248,7 +248,7 @@ def against_jax_cfd(python: str | None) -> str:
 
 
 def ours(n: int, batch: int, steps: int, dealias: Dealias = Dealias.SYMMETRIC) -> float:
-    """Seconds a step and simulation."""
+    """Seconds per step and simulation."""
     grid = TORUS.with_points((n, n))
     w0 = navier_stokes.initial_vorticity(range(batch), grid)
     start = time.process_time()

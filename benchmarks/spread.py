@@ -1,4 +1,4 @@
-"""Models of every kind of attention and steps of them by several processes: what `benchmarks.subdomains` measures."""
+"""The models that `benchmarks.subdomains` measures, and their training steps on several ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mondrian.models.transformer import TransformerSpec
 from mondrian.parallel import Partition, Processes, SpreadModel
 from mondrian.parallel.cost import CostModel, Work
 
-FUNCTIONS = 15  # of field size that a block keeps: what the section `sizes` fits, rounded
+FUNCTIONS = 15  # fields that a block keeps for its gradient: the fit of section `sizes`, rounded
 KINDS = ("windowed", "neighbourhood", "global")
 POINTS, SUBDOMAINS = (256, 256), (32, 32)
 
@@ -46,7 +46,7 @@ def model_of(kind: str, dim: int = 2, **more: Any) -> TransformerOperator:
 
 
 def training_step(model: TransformerOperator, processes: Processes | None) -> Callable[[], None]:
-    """Forward and backward of one field, or of this process' slab of it."""
+    """Forward and backward of one field, or of the slab of this rank."""
     grid = model.spec.default_grid.with_points(POINTS)
     if processes is None:
         x = torch.randn(1, 1, *POINTS)
@@ -58,29 +58,29 @@ def training_step(model: TransformerOperator, processes: Processes | None) -> Ca
 
 
 def started(number: int, work: Callable[..., Any], *arguments: Any) -> Any:
-    """What `work(groups, *arguments)` returns on the first of `number` processes; `groups[n]` are the first `n`."""
+    """The result of `work(groups, *arguments)` on rank 0 of `number` ranks; `groups[n]` are the first `n` of them."""
     with tempfile.TemporaryDirectory() as folder:
         mp.start_processes(_start, (number, folder, work, arguments), nprocs=number, start_method="spawn")
-        return torch.load(Path(folder) / "found", weights_only=False)
+        return torch.load(Path(folder) / "result", weights_only=False)
 
 
 def _start(rank: int, number: int, folder: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=number)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=number)
     groups: dict[int, Processes | None] = {1: None}
     for size in (2, 4):
         if size <= number:
             group = dist.new_group(list(range(size)))
             groups[size] = Processes(group) if rank < size else None
-    found = work(groups, *arguments)
+    result = work(groups, *arguments)
     if rank == 0:
-        torch.save(found, Path(folder) / "found")
+        torch.save(result, Path(folder) / "result")
     dist.barrier()
     dist.destroy_process_group()
 
 
 def costs_of(kind: str, points: tuple[int, ...], *, memory: float | None = None, **more: Any) -> CostModel:
-    """A cost model with counted operations, whose functions a block explain what one process has measured."""
+    """A cost model with counted operations; its functions per block are fitted to the memory that one rank measured."""
     spec = model_of(kind, len(points), **more).spec
     whole = spec.decompose(spec.default_grid.with_points(points))
     field = spec.hidden_channels * math.prod(points)
@@ -90,9 +90,9 @@ def costs_of(kind: str, points: tuple[int, ...], *, memory: float | None = None,
 
 
 def counted(spec: TransformerSpec, cell_points: tuple[int, ...], *, training: bool) -> Work:
-    """The operations outside attention, counted by torch on two lattices, from whose difference a cell's follow.
+    """The operations outside attention: torch counts them on two lattices, whose difference gives those of a cell.
 
-    Attention has a kernel that the counter can look into; what it multiplies is known, and taken away.
+    The products of attention, which are known, are subtracted.
     """
     totals, cells = [], []
     for rows in (8, 16):

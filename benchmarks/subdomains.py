@@ -1,9 +1,9 @@
-"""Subdomains spread over processes: strong scaling, memory and traffic, beside what the cost model says.
+"""Subdomains spread over ranks: strong scaling, memory and traffic, against the cost model.
 
 python -m benchmarks.subdomains            everything (about ten minutes), stored in benchmarks/results/subdomains.md
 python -m benchmarks.subdomains scaling    one section: scaling, work, sizes, predictions
 
-One thread a process. Scaling by the clock needs free cores: each round waits for them, for two minutes in all.
+One thread per rank. Wall-clock scaling needs free cores: each round waits for them, for two minutes in total.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ A100 = Machine(flops=60e12, bandwidth=25e9, memory=80e9, latency=20e-6)
 
 
 def measured_times(groups: dict[int, Processes | None], kind: str, rounds: int) -> dict[str, float]:
-    """Best seconds of a step by one process and by two, and the processor seconds of all that take part."""
+    """Best seconds of a step on one rank and on two, and the processor seconds of all ranks that take part."""
     rank, patience = dist.get_rank(), 60.0
     steps = {1: training_step(model_of(kind), None), 2: training_step(model_of(kind), groups[2])}
     best = {"wall 1": float("inf"), "wall 2": float("inf"), "work 1": float("inf"), "work 2": float("inf")}
@@ -55,7 +55,7 @@ def measured_times(groups: dict[int, Processes | None], kind: str, rounds: int) 
 
 
 def scaling() -> str:
-    """Strong scaling of a training step from one process to two."""
+    """Strong scaling of a training step from one rank to two."""
     rows = []
     for kind in tqdm(KINDS, desc="scaling", disable=None):
         best = started(2, measured_times, kind, 7)
@@ -78,32 +78,32 @@ def scaling() -> str:
 
 
 def measured_work(groups: dict[int, Processes | None], kind: str, rounds: int) -> dict[int, dict[str, float]]:
-    """Of steps by one, two and four processes: the most operations of one, and the most processor seconds.
+    """The maximum over ranks of operations and processor seconds, for steps on one, two and four ranks.
 
-    `exchanged` are those in exchanges, `exchange alone` those of the same exchanges of zeros by themselves, `whole`
-    those of a step on the whole field by each of as many processes at once: how they slow each other down.
+    `exchanged` are the seconds in exchanges, `exchange alone` those of the same exchanges of zeros without computation,
+    `whole` those of a step on the whole field by each of as many ranks at once, which shows how they slow each other.
     """
     rank, names = dist.get_rank(), ("operations", "step", "exchanged", "exchange alone", "whole")
     steps = {size: training_step(model_of(kind), group) for size, group in groups.items() if rank < size}
     whole = training_step(model_of(kind), None)
-    found = {size: dict.fromkeys(names, 0.0 if size not in steps else float("inf")) for size in groups}
+    best = {size: dict.fromkeys(names, 0.0 if size not in steps else float("inf")) for size in groups}
     for number, size in product(range(rounds + 1), groups):
         dist.barrier()
         if size not in steps:
             continue
-        numbers = found[size]
+        numbers = best[size]
         if number == 0:  # warms up
             numbers["operations"] = flops(steps[size])
             whole()
             continue
         with exchanges_timed() as exchanges:
-            taken = processor_seconds(steps[size])
-        if taken < numbers["step"]:
-            numbers |= {"step": taken, "exchanged": sum(seconds for _, seconds in exchanges)}
+            seconds = processor_seconds(steps[size])
+        if seconds < numbers["step"]:
+            numbers |= {"step": seconds, "exchanged": sum(spent for _, spent in exchanges)}
         alone = sum(processor_seconds(call) for call, _ in exchanges)
         numbers["exchange alone"] = min(numbers["exchange alone"], alone)
         numbers["whole"] = min(numbers["whole"], processor_seconds(whole))
-    most = torch.tensor([[found[size][name] for name in names] for size in groups], dtype=torch.float64)
+    most = torch.tensor([[best[size][name] for name in names] for size in groups], dtype=torch.float64)
     dist.all_reduce(most, dist.ReduceOp.MAX)
     return {size: dict(zip(names, row, strict=True)) for size, row in zip(groups, most.tolist(), strict=True)}
 
@@ -116,15 +116,15 @@ def processor_seconds(run: Callable[[], Any]) -> float:
 
 @contextmanager
 def exchanges_timed() -> Iterator[list[tuple[Callable[[], Any], float]]]:
-    """The exchanges of a block of code: how to do one like it again, and its processor seconds."""
+    """The exchanges inside the block: a call that repeats each, and its processor seconds."""
     original, calls = dist.all_to_all_single, []
 
     def timed(received: torch.Tensor, sent: torch.Tensor, *sizes: list[int], group: dist.ProcessGroup) -> Any:
         begin = time.process_time()
         work = original(received, sent, *sizes, group=group)
-        taken = time.process_time() - begin
+        seconds = time.process_time() - begin
         shapes = (received.shape, sent.shape)
-        calls.append((lambda: original(*map(torch.zeros, shapes), *sizes, group=group), taken))
+        calls.append((lambda: original(*map(torch.zeros, shapes), *sizes, group=group), seconds))
         return work
 
     dist.all_to_all_single = timed
@@ -135,16 +135,16 @@ def exchanges_timed() -> Iterator[list[tuple[Callable[[], Any], float]]]:
 
 
 def work() -> str:
-    """Operations and processor time of a training step, beside the cost model."""
+    """Operations and processor time of a training step, against the cost model."""
     rows, bandwidths = [], []
     for kind in tqdm(KINDS, desc="work", disable=None):
-        found, costs = started(4, measured_work, kind, 5), costs_of(kind, POINTS)
+        measured, costs = started(4, measured_work, kind, 5), costs_of(kind, POINTS)
         whole = costs.spec.decompose(costs.spec.default_grid.with_points(POINTS))
-        of = {size: costs.of(whole, size, batch=1, training=True) for size in found}
-        bandwidth = of[4].received / found[4]["exchange alone"]
+        of = {size: costs.of(whole, size, batch=1, training=True) for size in measured}
+        bandwidth = of[4].received / measured[4]["exchange alone"]
         bandwidths.append(f"{kind} {bandwidth / 1e9:.1f}")
-        for size, numbers in found.items():
-            rates = [of[1].flops / found[number]["whole"] for number in (1, size)]
+        for size, numbers in measured.items():
+            rates = [of[1].flops / measured[number]["whole"] for number in (1, size)]
             times = [of[size].seconds(Machine(rate, bandwidth, memory=float("inf"))) for rate in rates]
             rows.append(
                 [
@@ -170,7 +170,7 @@ def work() -> str:
 
 def measured_sizes(groups: dict[int, Processes | None]) -> dict[tuple[str, int], dict[str, float]]:
     """Of steps by one, two and four processes: the largest peak of memory, and the most bytes received."""
-    found = {}
+    measured = {}
     for kind, (size, processes) in product(KINDS, groups.items()):
         dist.barrier()
         peak = received = 0.0
@@ -186,18 +186,18 @@ def measured_sizes(groups: dict[int, Processes | None]) -> dict[tuple[str, int],
             received = 0 if processes is None else processes.traffic.forward + processes.traffic.backward
         most = torch.tensor([peak, received], dtype=torch.float64)
         dist.all_reduce(most, dist.ReduceOp.MAX)
-        found[kind, size] = {"memory": most[0].item(), "received": most[1].item()}
-    return found
+        measured[kind, size] = {"memory": most[0].item(), "received": most[1].item()}
+    return measured
 
 
 def sizes() -> str:
-    """Memory and traffic of a training step, beside the cost model."""
-    os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**16)  # what is freed goes back at once, so that peaks can be seen
-    found = started(4, measured_sizes)
+    """Memory and traffic of a training step, against the cost model."""
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**16)  # freed memory goes back at once, so that peaks show
+    measured = started(4, measured_sizes)
     del os.environ["MALLOC_MMAP_THRESHOLD_"]
-    models = {kind: costs_of(kind, POINTS, memory=found[kind, 1]["memory"]) for kind in KINDS}
+    models = {kind: costs_of(kind, POINTS, memory=measured[kind, 1]["memory"]) for kind in KINDS}
     rows = []
-    for (kind, size), numbers in found.items():
+    for (kind, size), numbers in measured.items():
         costs = models[kind]
         whole = costs.spec.decompose(costs.spec.default_grid.with_points(POINTS))
         cost = costs.of(whole, size, batch=1, training=True)
@@ -213,7 +213,7 @@ def sizes() -> str:
 
 
 def predictions() -> str:
-    """What the model says of domains and numbers of processes that are not here."""
+    """Predictions of the cost model for larger domains and more ranks."""
     parts = []
     for name, dim, points, channels in (("4096 x 4096", 2, 4096, 128), ("512 x 512 x 512", 3, 512, 64)):
         rows = []
