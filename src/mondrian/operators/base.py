@@ -140,6 +140,15 @@ class FeedForward(nn.Module):
         return self.second(gelu(self.first(v, cell)), cell)
 
 
+def add_skip(
+    u: Float[Tensor, "batch cell channel_out point"],
+    skip: nn.Linear | None,
+    v: Float[Tensor, "batch cell channel_in point"],
+) -> Float[Tensor, "batch cell channel_out point"]:
+    """$u + S v$ with a 1x1 skip $S$; $u$ without one."""
+    return u if skip is None else u + skip(v.mT).mT
+
+
 def gelu(hidden: Tensor) -> Tensor:
     """The activation of a tensor that nothing else uses: in place where no gradient is recorded."""
     return F.gelu(hidden) if is_recorded() else torch.ops.aten.gelu_(hidden)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator
+from mondrian.operators.base import OperatorSpec, SubdomainOperator, add_skip
 from mondrian.quadrature import Cell, Midpoint
 from mondrian.support.checks import positive
 from mondrian.support.constants import constant
@@ -55,8 +55,7 @@ class InterpolatingOperator(SubdomainOperator):
         hats = _hats(cell.points, self.nodes, cell.coordinates.dtype, cell.coordinates.device)
         phi, psi = (torch.einsum("xm,rcm->xrc", hats, values) for values in (self.phi, self.psi))
         coefficients = torch.einsum("y,yri,bciy->bcr", cell.weights, psi, v)
-        u = self.add_bias(torch.einsum("xro,bcr->bcox", phi, coefficients))
-        return u if self.skip is None else u + self.skip(v.mT).mT
+        return add_skip(self.add_bias(torch.einsum("xro,bcr->bcox", phi, coefficients)), self.skip, v)
 
     def evaluate(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator
+from mondrian.operators.base import OperatorSpec, SubdomainOperator, add_skip
 from mondrian.operators.kernel import FullRidgeOperator, pair_network
 from mondrian.quadrature import Cell
 from mondrian.support.checks import fraction, positive
@@ -62,5 +62,4 @@ class MixtureOperator(FullRidgeOperator):
     ) -> Float[Tensor, "batch cell channel_out point"]:
         coefficients = pair_network(self.first, self.second, cell)
         kernel = torch.einsum("xyn,nio->xyio", coefficients, self.mixed)
-        u = self.add_bias(torch.einsum("y,xyio,bciy->bcox", cell.weights, kernel, v))
-        return u if self.skip is None else u + self.skip(v.mT).mT
+        return add_skip(self.add_bias(torch.einsum("y,xyio,bciy->bcox", cell.weights, kernel, v)), self.skip, v)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator
+from mondrian.operators.base import OperatorSpec, SubdomainOperator, add_skip
 from mondrian.operators.kernel import pair_network
 from mondrian.operators.kernel_method import LARGEST_KERNEL, KernelMethod
 from mondrian.operators.kernel_mix import mix_kernels
@@ -66,8 +66,7 @@ class SeparableMixtureOperator(RidgeOperator):
         coefficients = pair_network(self.first, self.second, cell)
         kernel = torch.einsum("xyn,ni->xyi", coefficients, self.diagonals)
         integral = torch.einsum("y,xyi,bciy->bcix", cell.weights, kernel, v)
-        u = self.add_bias(self.mix(integral.mT).mT)
-        return u if self.skip is None else u + self.skip(v.mT).mT
+        return add_skip(self.add_bias(self.mix(integral.mT).mT), self.skip, v)
 
     def costs(self, rows: int, points: int, separation: tuple[int, int] | None) -> dict[KernelMethod, float]:
         n, hidden, i, o = points, self.first.out_features, self.in_channels, self.out_channels

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mondrian.operators.base import OperatorSpec, SubdomainOperator
+from mondrian.operators.base import OperatorSpec, SubdomainOperator, add_skip
 from mondrian.quadrature import Cell, Midpoint
 from mondrian.support.checks import positive
 from mondrian.support.constants import constant
@@ -66,8 +66,7 @@ class SpectralOperator(SubdomainOperator):
         weight = torch.complex(self.weight[index, 0], self.weight[index, 1])
         transformed = torch.einsum("y,yk,bciy->bcik", cell.weights.to(wave.dtype), wave.conj(), v.to(wave.dtype))
         u = torch.einsum("k,xk,kio,bcik->bcox", twice.to(wave.dtype), wave, weight, transformed).real
-        u = self.add_bias(u + self.offset[:, None])
-        return u if self.skip is None else u + self.skip(v.mT).mT
+        return add_skip(self.add_bias(u + self.offset[:, None]), self.skip, v)
 
     def evaluate(
         self, v: Float[Tensor, "batch cell channel_in point"], cell: Cell
@@ -82,8 +81,7 @@ class SpectralOperator(SubdomainOperator):
         by_mode = transformed.permute(3, 0, 2, 1).reshape(modes, -1, 2 * self.in_channels)
         mixed = torch.bmm(by_mode, product).view(modes, -1, 2, self.out_channels).permute(1, 3, 2, 0)
         u = (mixed.reshape(-1, 2 * modes) @ synthesis.mT).view(*v.shape[:2], self.out_channels, n)
-        u = self.add_bias(u + self.offset[:, None])
-        return u if self.skip is None else u + self.skip(v.mT).mT
+        return add_skip(self.add_bias(u + self.offset[:, None]), self.skip, v)
 
 
 @constant
