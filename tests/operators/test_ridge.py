@@ -108,3 +108,13 @@ def test_many_points_without_gradients_are_written_row_by_row_and_right(spec):
     with torch.no_grad():
         u, expected = built(v, cell), built.definition(v, cell)
     assert (u - expected).abs().amax() < 1e-5 * expected.abs().amax()
+
+
+def test_the_former_name_of_the_method_works_and_warns_its_user():
+    built = Mixture(terms=3).build(2, 2)
+    with pytest.warns(DeprecationWarning, match="evaluation is now method") as written:
+        built.evaluation = KernelMethod.DENSE
+    with pytest.warns(DeprecationWarning, match="evaluation is now method") as read:
+        method = built.evaluation
+    assert method is built.method is KernelMethod.DENSE
+    assert written[0].filename == read[0].filename == __file__

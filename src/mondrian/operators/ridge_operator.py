@@ -36,7 +36,7 @@ class RidgeOperator(SubdomainOperator):
 
     @evaluation.setter
     def evaluation(self, method: KernelMethod | None) -> None:
-        former.warn_renamed("evaluation", "method")
+        former.warn_renamed("evaluation", "method", frames=2)  # one of them is nn.Module.__setattr__
         self.method = method
 
     def evaluate(

@@ -157,9 +157,9 @@ def install() -> None:
         sys.meta_path.insert(0, FormerModules())
 
 
-def warn_renamed(former: str, current: str) -> None:
-    """Warn the caller of an attribute that has another name now."""
-    _warn(f"{former} is now {current}", stacklevel=4)
+def warn_renamed(former: str, current: str, *, frames: int = 1) -> None:
+    """Warn of an attribute that has another name now; its user is `frames` above the property that calls this."""
+    _warn(f"{former} is now {current}", stacklevel=3 + frames)
 
 
 def _warn(message: str, stacklevel: int = 3) -> None:
