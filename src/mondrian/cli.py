@@ -37,11 +37,11 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    label = f"mondrian {words[0]}" if words and words[0] in COMMANDS else "mondrian"
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    label = f"mondrian {arguments[0]}" if arguments and arguments[0] in COMMANDS else "mondrian"
     keep_large_blocks()
     try:
-        _run(words)
+        _run(arguments)
         sys.stdout.flush()  # a closed pipe is caught here, but not at exit
     except KeyboardInterrupt:
         print(f"{label}: stopped", file=sys.stderr)
@@ -57,14 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run(words: list[str]) -> None:
-    if not words or words[0] in ("-h", "--help"):
+def _run(arguments: list[str]) -> None:
+    if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
         return
-    if words[0] == "--version":
+    if arguments[0] == "--version":
         print(f"mondrian {__version__}")
         return
-    name, *rest = words
+    name, *rest = arguments
     if name not in COMMANDS:
         raise ValueError(f"no command {name!r}; needed one of {', '.join(COMMANDS)}")
     if {"-h", "--help"} & set(rest):

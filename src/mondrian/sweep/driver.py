@@ -16,7 +16,7 @@ from mondrian.training.preparation import prepared_data
 from mondrian.training.settings import training_spec
 
 
-def sweep(words: Sequence[str]) -> Results:
+def sweep(overrides: Sequence[str]) -> Results:
     """Train again and again with the settings that vary, and write `sweep.csv` and `sweep.png`.
 
     results = sweep(["experiment=allen_cahn/vit_sepmo", "scale=smoke", "model.hidden_channels=choice(8,16)"])
@@ -24,20 +24,20 @@ def sweep(words: Sequence[str]) -> Results:
     Joins the sweep that the folder holds, and shows one that Hydra's sweeper wrote. With `jobs=2` this starts two
     processes; one alone trains in this process.
     """
-    plan = SweepPlan.of(words)
-    if by_hydra(plan.folder / FILE) and _only_folder(words):
+    plan = SweepPlan.of(overrides)
+    if by_hydra(plan.folder / FILE) and _only_folder(overrides):
         return _written(plan, {})
     shared = _opened(plan)
     if plan.jobs > 1:
-        run_workers(words, plan.jobs)
+        run_workers(overrides, plan.jobs)
     else:
         work(shared, progress=True)
     return _written(plan, shared.states())
 
 
-def join(words: Sequence[str]) -> None:
+def join(overrides: Sequence[str]) -> None:
     """Train trials of a sweep, and leave its results to others."""
-    work(_opened(SweepPlan.of(words)), progress=False)
+    work(_opened(SweepPlan.of(overrides)), progress=False)
 
 
 def _opened(plan: SweepPlan) -> SharedStudy:
@@ -59,5 +59,5 @@ def _written(plan: SweepPlan, states: dict[int, str]) -> Results:
     return results
 
 
-def _only_folder(words: Sequence[str]) -> bool:
-    return all(word.startswith("run=") for word in words)
+def _only_folder(overrides: Sequence[str]) -> bool:
+    return all(override.startswith("run=") for override in overrides)

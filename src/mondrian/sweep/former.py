@@ -15,7 +15,7 @@ KEYS = {
     "hydra.sweeper.sampler.seed": "sampler_seed",
     "hydra.sweeper.sampler.n_startup_trials": "startup_trials",
 }
-WORDS = {
+OVERRIDES = {
     "hydra/sweeper=optuna": "sampler=tpe",
     "hydra/sweeper=basic": "sampler=grid",
     "hydra/launcher=basic": "jobs=1",
@@ -24,31 +24,31 @@ WORDS = {
 }
 
 
-def renewed(words: Sequence[str]) -> list[str]:
+def renewed(overrides: Sequence[str]) -> list[str]:
     """Overrides with those of Hydra's sweeper as they are said now.
 
     >>> with warnings.catch_warnings(action="ignore"):
     ...     renewed(["seed=0,1", "hydra/sweeper=basic", "hydra.sweeper.n_trials=8"])
     ['seed=0,1', 'sampler=grid', 'trials=8']
     """
-    return [new for word in words if (new := _renewed(word)) is not None]
+    return [new for override in overrides if (new := _renewed(override)) is not None]
 
 
-def _renewed(word: str) -> str | None:
-    if not word.startswith(("hydra.", "hydra/")):
-        return word
-    key, _, value = word.partition("=")
-    if word in WORDS:
-        new = WORDS[word]
+def _renewed(override: str) -> str | None:
+    if not override.startswith(("hydra.", "hydra/")):
+        return override
+    key, _, value = override.partition("=")
+    if override in OVERRIDES:
+        new = OVERRIDES[override]
     elif key in KEYS:
         new = f"{KEYS[key]}={value}"
     else:
         raise ValueError(
-            f"{word}: sweeps do not use Hydra's sweepers and launchers any more; needed trials, sampler, pruner, jobs "
-            "or a job array (mondrian sweep --help)"
+            f"{override}: sweeps do not use Hydra's sweepers and launchers any more; needed trials, sampler, pruner, "
+            "jobs or a job array (mondrian sweep --help)"
         )
     advice = f"is now {new}" if new else "is not needed any more"
-    warnings.warn(f"{word} {advice}; the former override goes with the next release", FutureWarning, stacklevel=4)
+    warnings.warn(f"{override} {advice}; the former override goes with the next release", FutureWarning, stacklevel=4)
     return new
 
 

@@ -67,14 +67,14 @@ class SweepPlan:
     jobs: int = 1
 
     @classmethod
-    def of(cls, words: Sequence[str]) -> SweepPlan:
+    def of(cls, overrides: Sequence[str]) -> SweepPlan:
         """`ValueError` where an override is no setting of `mondrian train`, or where none varies.
 
         `run=FOLDER` alone, beside settings of the search, is the sweep that the folder holds.
         """
-        words = joined((), renewed(words))
-        own = read_overrides([each for each in words if each.partition("=")[0] in READERS], READERS)
-        rest = [each for each in words if each.partition("=")[0] not in READERS]
+        overrides = joined((), renewed(overrides))
+        own = read_overrides([each for each in overrides if each.partition("=")[0] in READERS], READERS)
+        rest = [each for each in overrides if each.partition("=")[0] not in READERS]
         storage, jobs = own.pop("storage", None), own.pop("jobs", 1)
         given = dict(each.split("=", 1) for each in rest if "=" in each)
         if list(given) == ["run"] and len(rest) == 1 and (_folder(given) / FILE).exists():
@@ -156,16 +156,16 @@ class SweepPlan:
         content = SettingsGuard(folder / FILE).stored()
         if content is None:
             raise ValueError(f"{folder} is no sweep: it has no {FILE}")
-        fixed, varied = (_words(folder, content, key) for key in ("fixed", "varied"))
+        fixed, varied = (_overrides(folder, content, key) for key in ("fixed", "varied"))
         search = Search(**{key: content[key] for key in vars(Search()) if key in content})
         return cls(folder, fixed, varied, search)
 
 
-def _words(folder: Path, content: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    words = content.get(key)
-    if not isinstance(words, list) or not all(isinstance(each, str) for each in words):
-        raise ValueError(f"{folder / FILE} has {key}={words}; needed a list of overrides")
-    return tuple(words)
+def _overrides(folder: Path, content: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    overrides = content.get(key)
+    if not isinstance(overrides, list) or not all(isinstance(each, str) for each in overrides):
+        raise ValueError(f"{folder / FILE} has {key}={overrides}; needed a list of overrides")
+    return tuple(overrides)
 
 
 def settings_of(run: Run) -> dict[str, str]:

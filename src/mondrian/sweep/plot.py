@@ -44,7 +44,7 @@ def figure_of(results: Results) -> Figure:
 
 
 def _positions(ax: Axes, values: list[str]) -> np.ndarray:
-    """Numbers where they are, on a logarithmic axis if they span a decade; words side by side."""
+    """Numbers at their values, on a logarithmic axis if they span a decade; text in equal distances."""
     try:
         numbers = np.array([float(value) for value in values])
     except ValueError:

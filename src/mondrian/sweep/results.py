@@ -89,7 +89,7 @@ class Results:
 
 
 def _trial(number: int, run: Run, keys: tuple[str, ...], state: str) -> Trial:
-    words = settings_of(run)
+    settings = settings_of(run)
     history = run.history()
     losses = history.get("valid_loss", np.zeros(0))
     known = np.isfinite(losses)
@@ -100,7 +100,7 @@ def _trial(number: int, run: Run, keys: tuple[str, ...], state: str) -> Trial:
 
     return Trial(
         number=number,
-        chosen=tuple(words[key] for key in keys),
+        chosen=tuple(settings[key] for key in keys),
         valid_loss=at_best("valid_loss"),
         valid_mae=at_best("valid_mae"),
         step=0 if place is None else int(at_best("step")),

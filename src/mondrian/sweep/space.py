@@ -73,42 +73,42 @@ class Numbers:
 Dimension = Choices | Numbers
 
 
-def dimension(word: str) -> Dimension:
+def dimension(override: str) -> Dimension:
     """The values that an override gives to a setting; `ValueError` that names the setting where that is not possible.
 
     Values in a list are choices, numbers too: TPE learns an order only from a range or an interval.
     """
-    override = parsed_override(word)
-    key, values = word.partition("=")[0], override.value()
+    parsed = parsed_override(override)
+    key, values = override.partition("=")[0], parsed.value()
     if getattr(values, "shuffle", False):
-        raise ValueError(f"{word}: a shuffled order is another one after a stop; needed sampler=random")
+        raise ValueError(f"{override}: a shuffled order is another one after a stop; needed sampler=random")
     log = isinstance(values, ChoiceSweep | RangeSweep | IntervalSweep) and "log" in values.tags
     if isinstance(values, ChoiceSweep):
-        return Choices(key, tuple(override.sweep_string_iterator()))
+        return Choices(key, tuple(parsed.sweep_string_iterator()))
     if isinstance(values, RangeSweep):
-        return _range(word, key, values, log)
+        return _range(override, key, values, log)
     if isinstance(values, IntervalSweep):
         low, high = values.start, values.end
         if low is None or high is None or not low < high or (log and low <= 0):
-            raise ValueError(f"{word} is no interval; needed {'0 < ' if log else ''}low < high, in this order")
+            raise ValueError(f"{override} is no interval; needed {'0 < ' if log else ''}low < high, in this order")
         whole = isinstance(low, int) and isinstance(high, int)
         return Numbers(key, low, high, step=1 if whole else None, log=log)
-    raise ValueError(f"{word} cannot vary like this; needed {FORMS}")
+    raise ValueError(f"{override} cannot vary like this; needed {FORMS}")
 
 
-def _range(word: str, key: str, values: RangeSweep, log: bool) -> Numbers:
+def _range(override: str, key: str, values: RangeSweep, log: bool) -> Numbers:
     numbers = list(values.range()) if values.step else []
     if not numbers:
-        raise ValueError(f"{word} is an empty range; needed range(start,stop) or range(start,stop,step)")
+        raise ValueError(f"{override} is an empty range; needed range(start,stop) or range(start,stop,step)")
     low, high, step = min(numbers), max(numbers), abs(values.step)
     if log and (low <= 0 or step != 1 or not isinstance(low, int)):
-        raise ValueError(f"{word}: a logarithmic range needs whole numbers from 1 on in steps of 1")
+        raise ValueError(f"{override}: a logarithmic range needs whole numbers from 1 on in steps of 1")
     return Numbers(key, low, high, step=step, log=log)
 
 
-def several(word: str) -> bool:
+def several(override: str) -> bool:
     """Whether an override gives several values."""
-    return "=" in word and bool(parsed_override(word).is_sweep_override())
+    return "=" in override and bool(parsed_override(override).is_sweep_override())
 
 
 def text(value: Any) -> str:

@@ -66,9 +66,9 @@ def _least_loss(plan: SweepPlan, trial: Trial, settings: Sequence[str], *, progr
     folder = plan.folder / str(trial.number)
     trial.set_user_attr("run", str(folder))
     check_choice(Run(folder), settings)
-    words = [*joined(["trainer.devices=1"], plan.fixed), *settings, f"run={quoted(folder)}", "resume=true"]
+    overrides = [*joined(["trainer.devices=1"], plan.fixed), *settings, f"run={quoted(folder)}", "resume=true"]
     try:
-        run = train_config(words, progress=progress, callbacks=[ReportLoss(trial)])
+        run = train_config(overrides, progress=progress, callbacks=[ReportLoss(trial)])
     except Diverged as error:
         print(f"trial {trial.number}: {error}", file=sys.stderr)
         return math.inf
@@ -80,19 +80,19 @@ def check_choice(run: Run, chosen: Sequence[str]) -> None:
     if not run.record.exists():
         return
     known = settings_of(run)
-    for word in chosen:
-        key, _, value = word.partition("=")
+    for override in chosen:
+        key, _, value = override.partition("=")
         if known.get(key) != value:
             raise ValueError(
-                f"{run.folder} was trained with {key}={known.get(key)}; the study has {word} for this trial: needed "
-                "its own folder, run=... starts another sweep"
+                f"{run.folder} was trained with {key}={known.get(key)}; the study has {override} for this trial; "
+                "needed another folder, run=... starts one"
             )
 
 
-def run_workers(words: Sequence[str], jobs: int) -> None:
+def run_workers(overrides: Sequence[str], jobs: int) -> None:
     """Several workers on this machine, each a process; they end when this one is stopped."""
     devices = torch.cuda.device_count()
-    command = [sys.executable, "-m", "mondrian", "sweep", "--worker", *words, "jobs=1"]
+    command = [sys.executable, "-m", "mondrian", "sweep", "--worker", *overrides, "jobs=1"]
     workers = [
         subprocess.Popen(command, env=worker_environment(number, jobs, os.environ, devices=devices))
         for number in range(jobs)
