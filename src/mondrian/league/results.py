@@ -13,7 +13,6 @@ import numpy as np
 
 from mondrian.evaluation.statistics import Summary
 from mondrian.evaluation.tables import size
-from mondrian.league.compact_json import rounded
 from mondrian.league.entrants import Entrant
 from mondrian.league.evaluations import EvaluationSummary
 from mondrian.league.jobs import Job
@@ -92,6 +91,7 @@ class Row:
         return self.samples / self.speed / 60
 
     def to_json(self) -> dict[str, Any]:
+        """Without scores, which `results.csv` has, and which follow from those of the trainings."""
         return {
             "name": self.entrant.name,
             "label": self.entrant.label,
@@ -105,10 +105,6 @@ class Row:
             "minutes": self.minutes,
             "seeds": len(self.jobs),
             "final": self.final,
-            "scores": {
-                name: {"mean": rounded(score.mean, 6), "deviation": rounded(score.deviation, 6)}
-                for name, score in self.scores.items()
-            },
             "trainings": [job.key for job in self.jobs],
         }
 
