@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from mondrian.drawing.planes import CUTS, ERROR, ONE_SIGNED, SIGNED, Limits, plane
 from mondrian.drawing.style import Picture
 from mondrian.evaluation import Evaluation
+from mondrian.evaluation.arrays import Fields
 from mondrian.evaluation.statistics import Summary
-from mondrian.report.arrays import Fields
 from mondrian.report.curves import best, draw_histories, draw_history, logged
 from mondrian.report.errors import draw_errors, of_one_run
 from mondrian.report.fields import constants, draw_fields, varying_inputs

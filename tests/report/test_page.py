@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from mondrian.evaluation import Evaluation
+from mondrian.evaluation.arrays import Fields
 from mondrian.evaluation.statistics import Summary
 from mondrian.report import write_report
-from mondrian.report.arrays import Fields
 from mondrian.report.assets import SCRIPT
 from mondrian.report.summary import learnt, number, settings, summary
 from mondrian.report.tables import Column, comparison_table

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 
 from mondrian.drawing.planes import ERROR, Limits, bar, cuts, plane, show
 from mondrian.drawing.style import new_figure, styled
+from mondrian.evaluation.arrays import Fields
 from mondrian.evaluation.tables import size
 from mondrian.grid import Grid
 from mondrian.league.results import Row
-from mondrian.report.arrays import Fields
 
 SHOWN = 6  # entrants
 TITLE = 24  # letters in a line above each of them

@@ -10,6 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from mondrian.drawing.style import png_of
+from mondrian.evaluation.arrays import Fields
 from mondrian.evaluation.results import FIELDS
 from mondrian.league.evaluations import EvaluationSummary
 from mondrian.league.field_panels import FieldPanels, draw_panels, last_frame_panels, one_step_panels
@@ -19,7 +20,6 @@ from mondrian.league.results import Row, collect
 from mondrian.league.results_files import FILE, LeagueResults
 from mondrian.league.speeds import FILE as SPEEDS
 from mondrian.league.tables import csv_text, markdown
-from mondrian.report.arrays import Fields
 from mondrian.support.files import write_atomically, write_json
 from mondrian.training.run import Run
 

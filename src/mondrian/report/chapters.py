@@ -9,8 +9,8 @@ from itertools import product
 
 from mondrian.drawing.style import Picture
 from mondrian.evaluation import Evaluation
+from mondrian.evaluation.arrays import Fields
 from mondrian.evaluation.results import FIELDS
-from mondrian.report.arrays import Fields
 from mondrian.report.curves import best, draw_history
 from mondrian.report.errors import draw_errors, of_one_run
 from mondrian.report.fields import constants, draw_fields

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from mondrian.drawing.planes import Limits, bar, draw_cuts, plane, show
 from mondrian.drawing.style import COLOURS, INK, grid_lines, new_figure, plain, styled
-from mondrian.report.arrays import Fields, Samples
+from mondrian.evaluation.arrays import Fields, Samples
 from mondrian.report.resolutions import size
 
 MOST_INPUTS = 3

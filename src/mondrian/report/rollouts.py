@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from mondrian.drawing.planes import SIGNED, Limits, bar, draw_cuts, plane, show
 from mondrian.drawing.style import colours, grid_lines, largest, new_figure, plain, styled
 from mondrian.evaluation import Trajectories
+from mondrian.evaluation.arrays import Frames
 from mondrian.evaluation.statistics import Summary
 from mondrian.grid import Grid
-from mondrian.report.arrays import Frames
 
 LOST = 2.0  # a relative error beyond which no more is to be seen, unless all are larger
 ROWS = ("truth", "prediction", "absolute error")

@@ -51,6 +51,7 @@ MODULES: dict[str, tuple[str, ...]] = {  # the attributes of a former module are
     "mondrian.points.position": ("mondrian.attention.coordinates",),
     "mondrian.points.resampler": ("mondrian.resampling.learned",),
     "mondrian.recipes": ("mondrian.settings.recipes",),
+    "mondrian.report.arrays": ("mondrian.evaluation.arrays",),
     "mondrian.report.places": ("mondrian.report.resolutions",),
     "mondrian.report.planes": ("mondrian.drawing.planes",),
     "mondrian.report.style": ("mondrian.drawing.style",),

@@ -14,7 +14,6 @@ from jaxtyping import Float
 
 from mondrian.evaluation.results import again
 from mondrian.grid import Grid
-from mondrian.report.resolutions import size
 from mondrian.support.spec import Spec
 
 Points = tuple[int, ...]
@@ -95,7 +94,9 @@ def _shaped(
         if len(points) != grid.dim or array.shape[leading:] != points or len(array) != len(found[0]):
             raise ValueError(f"{_key(points, name)} has shape {array.shape} on a grid of {grid.dim} axes")
     if found[-1].shape != found[-2].shape:
-        raise ValueError(f"{names[-1]} has shape {found[-1].shape}, {names[-2]} {found[-2].shape} at {size(points)}")
+        raise ValueError(
+            f"{names[-1]} has shape {found[-1].shape}, {names[-2]} {found[-2].shape} at {' × '.join(map(str, points))}"
+        )
     return found
 
 
