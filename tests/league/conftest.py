@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mondrian.cli import main
-from mondrian.league import runner, train_one
+from mondrian.league import publish, runner, train_one
 
 SMALL = ["allen_cahn", "scale=smoke", "parts.main=[fno,vit_sepmo_staggered]", "rates=[2e-3]", "best=1", "jobs=2"]
 
@@ -34,6 +34,12 @@ def training_here() -> Iterator[None]:
         patch.setattr(runner, "subprocess", SimpleNamespace(Popen=InProcess, DEVNULL=None))
         patch.setattr(runner, "POLL", 0.0)
         yield
+
+
+@pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages without pictures, which take a second each to draw."""
+    monkeypatch.setattr(publish, "_figures", lambda results, rows: {})
 
 
 @pytest.fixture(scope="session")

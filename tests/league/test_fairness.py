@@ -2,17 +2,17 @@
 
 import time
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import pytest
 import torch
-from omegaconf import DictConfig, OmegaConf
 
 from mondrian.evaluation.statistics import Summary
 from mondrian.league.results import Score
 from mondrian.league.settings import parse
 from mondrian.league.speeds import clock_of, in_step, step_seconds, yardsticks
-from mondrian.settings.training import configure
-from mondrian.training.settings import training_spec
+from mondrian.training.settings import ModelSettings, resolved_config
 
 
 @pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])
@@ -30,13 +30,19 @@ def test_every_variant_can_be_built(problem: str, part: str) -> None:
 
 
 def parameters_of(problem: str, part: str) -> dict[str, int]:
-    league = parse([problem, f"part={part}"])
     counts = {}
-    for entrant in league.entrants:
+    for name, config in configs_of(problem, part).items():
         with torch.device("meta"):
-            model = training_spec(league.overrides(entrant)).model.spec().build()
-        counts[entrant.name] = sum(parameter.numel() for parameter in model.parameters())
+            model = ModelSettings(config["model"]).spec().build()
+        counts[name] = sum(parameter.numel() for parameter in model.parameters())
     return counts
+
+
+@cache
+def configs_of(problem: str, part: str) -> dict[str, dict[str, Any]]:
+    """The configuration of each entrant: composing them takes most of the time of these tests."""
+    league = parse([problem, f"part={part}"])
+    return {entrant.name: resolved_config(league.overrides(entrant)) for entrant in league.entrants}
 
 
 def test_speeds_are_medians_of_the_second_step_of_each_turn() -> None:
@@ -100,26 +106,21 @@ def test_a_seed_that_did_not_stay_finite_shows_and_stops_nothing(bad: float) -> 
 @pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])
 @pytest.mark.parametrize("part", ["main", "ablation"])
 def test_everyone_trains_in_the_same_way(problem: str, part: str) -> None:
-    league = parse([problem, f"part={part}"])
-    configs = [configure(league.overrides(entrant)) for entrant in league.entrants]
-    assert len({_training(config) for config in configs}) == 1
+    assert len({_training(config) for config in configs_of(problem, part).values()}) == 1
 
 
-def _training(config: DictConfig) -> str:
+def _training(config: dict[str, Any]) -> str:
     """All that a league lets nobody have to themselves."""
     common = {key: config[key] for key in ("data", "loss", "normalise", "augment", "unroll", "noise", "batch_size")}
-    optimizer = {key: value for key, value in config.optimizer.items() if key not in ("lr", "warmup")}
+    optimizer = {key: value for key, value in config["optimizer"].items() if key not in ("lr", "warmup")}
     return f"{common} {optimizer}"
 
 
 @pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])
 def test_under_one_attention_the_operators_differ_in_nothing_else(problem: str) -> None:
-    league = parse([problem, "part=ablation"])
     settings: dict[str, set[str]] = {}
-    for entrant in league.entrants:
-        config = configure(league.overrides(entrant))
-        model = OmegaConf.to_container(config.model, resolve=True)
-        assert isinstance(model, dict)
+    for name, config in configs_of(problem, "ablation").items():
+        model = config["model"]
         kept = {key: model[key] for key in sorted(model) if "operator" not in str(key) and key != "hidden_channels"}
-        settings.setdefault(entrant.name.partition("_")[0], set()).add(f"{kept} {_training(config)}")
-    assert {family: len(found) for family, found in settings.items()} == {"vit": 1, "swin": 1}, settings
+        settings.setdefault(name.partition("_")[0], set()).add(f"{kept} {_training(config)}")
+    assert {family: len(different) for family, different in settings.items()} == {"vit": 1, "swin": 1}, settings

@@ -107,6 +107,7 @@ def test_other_settings_in_the_same_folder_are_refused(small_league: Path, capsy
     assert (small_league / "main" / "results.json").read_bytes() == before
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_the_page_names_diverged_and_missing_trainings_and_those_by_other_speeds(
     small_league: Path, tmp_path: Path
 ) -> None:
@@ -182,6 +183,7 @@ def test_on_a_terminal_the_progress_shows_who_is_how_far(tmp_path: Path, monkeyp
     assert "fno 0%" in screen.getvalue()
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_nothing_is_trained_twice_and_what_has_ended_needs_no_data(small_league: Path) -> None:
     files = [*small_league.glob("main/*/*/outcome.json"), small_league / "speeds.json"]
     before = {file: file.stat().st_mtime_ns for file in files}

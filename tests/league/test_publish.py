@@ -68,6 +68,7 @@ def test_published_results_are_drawn_again_without_the_trainings(small_league: P
         assert (tmp_path / "main" / name).read_bytes() == (published / "main" / name).read_bytes(), name
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_published_trainings_count_as_trained(
     small_league: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +82,7 @@ def test_published_trainings_count_as_trained(
         published_results(parse([*words, "samples=64"]))
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_folders_of_earlier_versions_can_be_published(small_league: Path, tmp_path: Path) -> None:
     """Their part had another name, their outcomes spoke of words, and their results did not hold the trainings."""
     folder = tmp_path / "league"

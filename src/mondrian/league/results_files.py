@@ -54,7 +54,7 @@ class LeagueResults:
         trainings = {key: self._training(key, outcome, shared) for key, outcome in self.plan.snapshot.outcomes.items()}
         content = {
             "format": FORMAT,
-            **facts(self.plan, self.rows()),
+            **rounded(facts(self.plan, self.rows()), 9),
             "speeds": {each.name: speeds[each.name] for each in self.plan.league.everyone if each.name in speeds},
             "drawn": list(self.drawn),
             "fields": described,
