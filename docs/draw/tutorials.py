@@ -5,6 +5,7 @@ python docs/draw/tutorials.py [own_data] [meshes] [processes] [own_operator]
 Without names all of them. Two are trained for: some minutes each, on one core, in runs/tutorials.
 """
 
+import io
 import re
 import runpy
 import sys
@@ -21,6 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.patches import Rectangle
+from PIL import Image
 
 from mondrian import GlobalAttention, Midpoint, NeighborhoodAttention, WindowedAttention
 from mondrian.decomposition import Lattice
@@ -30,6 +32,7 @@ from mondrian.training import Run, train
 
 DOCS = Path(__file__).parents[1]
 RUNS = Path("runs/tutorials")
+COLOURS = 128  # of a picture
 OWN, RECEIVED, INK = "#1f5fa8", "#f2b705", "0.35"
 
 
@@ -57,7 +60,7 @@ def own_data() -> plt.Figure:
     reader = f"{{spec: ArrayFile, path: {RUNS}/waves.npy, axes: [simulation, time, space, space], "
     reader += "extent: [1.0, 1.0], periodic: [true, true]}"
     if not (RUNS / "waves/artefact").exists():
-        words = ["data=files", "scale=cpu", "max_steps=400", "validate_every=100", "model.subdomains=[8,8]"]
+        words = ["data=files", "scale=cpu", "max_steps=400", "validate_every=100", "model.cell_points=[4,4]"]
         train("custom", *words, "data.input=[u]", "data.target=[u]", f"data.reader={reader}", f"run={RUNS}/waves")
     truth = torch.from_numpy(simulate(1, points=96, seed=1))
     with torch.no_grad():
@@ -182,7 +185,10 @@ PICTURES: dict[str, Callable[[], plt.Figure]] = {
 def main(names: list[str]) -> None:
     for name in names or PICTURES:
         figure = PICTURES[name]()
-        figure.savefig(DOCS / f"images/tutorial_{name}.png", dpi=90)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="png", dpi=90)
+        small = Image.open(drawn).convert("RGB").quantize(COLOURS)
+        small.save(DOCS / f"images/tutorial_{name}.png", optimize=True)
         print(f"tutorial_{name}.png")
 
 
