@@ -26,7 +26,7 @@ from .attention import (
 )
 from .decomposition import Decomposition
 from .grid import Grid
-from .layers import Attention, Coarse, FeedForward, LayerContext, LayerSpec
+from .layers import Attention, Coarse, FeedForward, LayerContext, LayerSpec, Transport
 from .losses import Loss
 from .models import (
     CrossAttentionTransfer,
@@ -41,6 +41,7 @@ from .models import (
     UNetOperator,
     UNetSpec,
     attention_map,
+    flow_no,
     nbr_no,
     point_no,
     swin_no,
@@ -54,6 +55,7 @@ from .operators import (
     Mixture,
     OperatorSpec,
     PointAttention,
+    Pointwise,
     SeparableMixture,
     Spectral,
     SubdomainOperator,
@@ -101,6 +103,7 @@ __all__ = [
     "PointAttention",
     "PointOperator",
     "PointSet",
+    "Pointwise",
     "RelativeBias",
     "Rotary",
     "SeparableMixture",
@@ -111,6 +114,7 @@ __all__ = [
     "Surrogate",
     "TransformerOperator",
     "TransformerSpec",
+    "Transport",
     "UNetOperator",
     "UNetSpec",
     "WindowedAttention",
@@ -120,6 +124,7 @@ __all__ = [
     "build",
     "data",
     "decomposition",
+    "flow_no",
     "from_pretrained",
     "grid",
     "layers",

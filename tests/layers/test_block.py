@@ -121,15 +121,15 @@ def test_layers_have_settings_of_their_own():
 
 def test_a_spec_of_the_usual_layers_is_written_as_ever_and_others_come_back(tmp_path):
     assert not {"layers", "opening", "residual"} & set(spec().to_json())
-    other = spec(layers=(MeanOfCell(), FeedForward()), opening=(MeanOfDomain(),), residual=True)
+    other = spec(layers=(MeanOfCell(), FeedForward()), opening=(MeanOfDomain(),), residual=(0,))
     assert Spec.from_json(other.to_json()) == other
     model, x = other.build(), torch.randn(1, 2, 8, 12)
     model.save_pretrained(tmp_path / "model")
     torch.testing.assert_close(from_pretrained(tmp_path / "model")(x), model(x))
 
 
-def test_a_residual_model_predicts_a_change_of_the_last_channels():
-    model = spec(residual=True).build()
+def test_a_residual_model_predicts_a_change_of_an_input_channel():
+    model = spec(residual=(1,)).build()
     for parameter in model.projection.parameters():
         torch.nn.init.zeros_(parameter)
     x = torch.randn(2, 2, 8, 12)
@@ -156,7 +156,8 @@ def test_a_block_adds_scaled_branches(scale):
             {"layers": (MeanOfDomain(norm="cell"),)},
             "works on the whole domain; needed norm='domain'",
         ),
-        ({"out_channels": 3, "residual": True}, "residual=True adds out_channels=3 channels .* in_channels=2"),
+        ({"residual": (2,)}, r"residual=\(2,\) must name one of 2 input channels"),
+        ({"residual": (0, 1)}, r"residual=\(0, 1\) must name one .* for each of 1 output channels"),
         ({"layers": (Attention(pattern=GlobalAttention(spatial_heads=(2,))),)}, r"spatial_heads=\(2,\) must have 2"),
         ({"layers": (FeedForward,)}, "TransformerSpec has layers="),
     ],

@@ -2,7 +2,7 @@
 
 import torch
 
-from mondrian import Integral, Interpolating, LowRank, Mixture, PointAttention, SeparableMixture, Spectral
+from mondrian import Integral, Interpolating, LowRank, Mixture, PointAttention, Pointwise, SeparableMixture, Spectral
 from mondrian.operators import KernelMethod, OperatorSpec, SubdomainOperator
 from mondrian.quadrature import Cell, EndCorrected, Midpoint
 
@@ -14,6 +14,7 @@ SPECS: dict[str, OperatorSpec] = {
     "interpolating": Interpolating(rank=3, nodes=4),
     "interpolating_no_skip": Interpolating(rank=3, nodes=2, skip=False),
     "attention": PointAttention(n_heads=2),
+    "pointwise": Pointwise(),
     "mixture": Mixture(terms=5),
     "mixture_no_skip": Mixture(terms=5, skip=False),
     "separable": SeparableMixture(terms=5),

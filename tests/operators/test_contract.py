@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import fields
 from itertools import pairwise
 
 import pytest
@@ -170,7 +171,7 @@ def test_the_quadrature_changes_the_numbers(name):
     rules = [Midpoint(), EndCorrected(terms=1), EndCorrected(terms=2)]
     outputs = [built(v, Cell.build((6, 6), rule)) for rule in rules]
     for one, other in pairwise(outputs):
-        assert (one - other).abs().amax() > 1e-4
+        assert ((one - other).abs().amax() > 1e-4) == (name != "pointwise")  # which integrates nothing
 
 
 @every_operator
@@ -264,7 +265,7 @@ def test_of_no_samples_there_are_no_outputs_and_gradients_are_nought(name, point
 
 
 def test_sizes_below_one_are_refused_by_name():
-    for spec in SPECS.values():
+    for spec in filter(fields, SPECS.values()):  # those with settings
         kind = type(spec)
         label = next(iter(spec.__dataclass_fields__))
         with pytest.raises(ValueError, match=f"{label}=0 must be at least 1"):

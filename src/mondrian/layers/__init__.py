@@ -5,5 +5,6 @@ from mondrian.layers.base import LayerContext, LayerSpec
 from mondrian.layers.block import Block, BlockStack
 from mondrian.layers.coarse import Coarse
 from mondrian.layers.feed_forward import FeedForward
+from mondrian.layers.transport import Transport
 
-__all__ = ["Attention", "Block", "BlockStack", "Coarse", "FeedForward", "LayerContext", "LayerSpec"]
+__all__ = ["Attention", "Block", "BlockStack", "Coarse", "FeedForward", "LayerContext", "LayerSpec", "Transport"]

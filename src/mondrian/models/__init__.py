@@ -2,7 +2,7 @@
 
 from mondrian.models import baselines
 from mondrian.models.coarsening import Coarsening, FewerPoints, LargerSubdomains
-from mondrian.models.factories import NbrNO, SwinNO, UNetNO, ViTNO, nbr_no, swin_no, unet_no, vit_no
+from mondrian.models.factories import FlowNO, NbrNO, SwinNO, UNetNO, ViTNO, flow_no, nbr_no, swin_no, unet_no, vit_no
 from mondrian.models.fields import FieldSpec
 from mondrian.models.maps import AttentionMap, attention_map
 from mondrian.models.points import PointNO, PointOperator, PointSpec, point_no
@@ -17,6 +17,7 @@ __all__ = [
     "CrossAttentionTransfer",
     "FewerPoints",
     "FieldSpec",
+    "FlowNO",
     "LargerSubdomains",
     "NbrNO",
     "OperatorTransfer",
@@ -34,6 +35,7 @@ __all__ = [
     "ViTNO",
     "attention_map",
     "baselines",
+    "flow_no",
     "nbr_no",
     "point_no",
     "swin_no",

@@ -20,13 +20,14 @@ from mondrian.attention import (
     WindowedAttention,
 )
 from mondrian.grid import Grid
-from mondrian.layers import LayerSpec
+from mondrian.layers import Attention, Coarse, LayerSpec, Transport
 from mondrian.models.coarsening import Coarsening
 from mondrian.models.transfer import Transfer
 from mondrian.models.transformer import TransformerOperator, TransformerSpec
 from mondrian.models.unet import UNetOperator, UNetSpec
-from mondrian.operators import OperatorSpec
+from mondrian.operators import OperatorSpec, Pointwise
 from mondrian.quadrature import Quadrature
+from mondrian.support.checks import positive
 from mondrian.support.spec import Spec
 
 
@@ -139,6 +140,50 @@ class UNetNO(Heads, UNetSpec):
         return self.resolved().build()
 
 
+@dataclass(frozen=True)
+class FlowNO(TransformerSpec):
+    """Flow-NO: a coarse level, then `n_layers` layers of transport, optionally after attention between subdomains.
+
+    `modes` are those of `Coarse`; `reach`, `bound` and `order` those of `Transport`, whose heads have `head_channels`
+    channels each. All else is pointwise. With `exchange` attention of that pattern comes first, which needs an
+    operator of its own, such as `Interpolating`. Where the output is a later state of the input, `residual` should name
+    the channels of that input.
+    """
+
+    hidden_channels: int = 32
+    operator: OperatorSpec = Pointwise()
+    positions: tuple[Position, ...] = ()
+    opening: tuple[LayerSpec, ...] = None  # type: ignore[assignment]  # those of the settings below
+    layers: tuple[LayerSpec, ...] = None  # type: ignore[assignment]  # likewise
+    modes: int = 12
+    head_channels: int = 2
+    reach: float = 0.8
+    bound: float | None = None
+    order: int = 2
+    exchange: AttentionSpec | None = None
+
+    def __post_init__(self) -> None:
+        positive(head_channels=self.head_channels)
+        if self.hidden_channels % self.head_channels:
+            raise ValueError(
+                f"head_channels={self.head_channels} does not divide hidden_channels={self.hidden_channels}"
+            )
+        if self.opening is None:
+            first = () if self.exchange is None else (Attention(pattern=self.exchange, norm="domain"),)
+            object.__setattr__(self, "opening", (*first, Coarse(modes=self.modes)))
+        if self.layers is None:
+            heads = self.hidden_channels // self.head_channels
+            layer = Transport(heads=heads, reach=self.reach, bound=self.bound, order=self.order)
+            object.__setattr__(self, "layers", (layer,))
+        super().__post_init__()
+
+    def resolved(self) -> TransformerSpec:
+        return TransformerSpec(**{field.name: getattr(self, field.name) for field in fields(TransformerSpec)})
+
+    def build(self) -> TransformerOperator:
+        return self.resolved().build()
+
+
 class TransformerSettings(TypedDict, total=False):
     """The fields of `TransformerSpec` that every factory accepts."""
 
@@ -156,7 +201,7 @@ class TransformerSettings(TypedDict, total=False):
     branch_scale: float | None
     opening: tuple[LayerSpec, ...]
     layers: tuple[LayerSpec, ...]
-    residual: bool
+    residual: tuple[int, ...]
 
 
 def vit_no(
@@ -270,3 +315,26 @@ def unet_no(
         attention_operator=attention_operator,
         **settings,
     ).build()
+
+
+class FlowSettings(TransformerSettings, total=False):
+    """The fields that `FlowNO` adds."""
+
+    modes: int
+    head_channels: int
+    reach: float
+    bound: float | None
+    order: int
+    exchange: AttentionSpec | None
+
+
+def flow_no(in_channels: int, out_channels: int, **settings: Unpack[FlowSettings]) -> TransformerOperator:
+    """Flow-NO: a coarse level, then `n_layers` layers of transport, optionally after attention between subdomains.
+
+    >>> model = flow_no(in_channels=1, out_channels=1, subdomains=(8, 8))
+    >>> [[layer.label for layer in block] for block in (model.spec.opening, *model.spec.blocks)]
+    [['coarse'], ['transport'], ['transport'], ['transport'], ['transport']]
+    >>> sum(p.numel() for p in model.parameters())
+    59713
+    """
+    return FlowNO(in_channels, out_channels, **settings).build()

@@ -37,8 +37,8 @@ class TransformerSpec(FieldSpec):
     `attention`, `positions` and `norm` are the defaults of layers that have none of their own. With `stagger` every
     other block works on the decomposition moved by half a subdomain. `norm` is one of `NORMS`: statistics of each cell,
     of the domain, of each point, or no normalisation. `branch_scale` is the initial value of the learned factors of all
-    branches; without it there are none. With `residual` the model predicts a change, which is added to the last
-    `out_channels` channels of the input.
+    branches; without it there are none. `residual` names an input channel for each output channel, whose change the
+    model then predicts: these channels are added to its output.
 
     >>> spec = TransformerSpec(1, 1, n_layers=2, subdomains=(4, 4))
     >>> [[layer.label for layer in block] for block in spec.blocks]
@@ -57,7 +57,7 @@ class TransformerSpec(FieldSpec):
     branch_scale: float | None = None
     opening: tuple[LayerSpec, ...] = ()
     layers: tuple[LayerSpec, ...] = (Attention(), FeedForward())
-    residual: bool = False
+    residual: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         Spec.__post_init__(self)  # types first: the number of axes follows from these two
@@ -102,10 +102,11 @@ class TransformerSpec(FieldSpec):
         for layer in (*self.opening, *self.layers):
             if layer.whole_domain and (layer.norm or self.norm) == "cell":
                 raise ValueError(f"layers: {layer} works on the whole domain; needed norm='domain', 'point' or 'none'")
-        if self.residual and self.out_channels > self.in_channels:
+        channels = len(self.residual) == self.out_channels and all(0 <= c < self.in_channels for c in self.residual)
+        if self.residual and not channels:
             raise ValueError(
-                f"residual=True adds out_channels={self.out_channels} channels to the last of in_channels="
-                f"{self.in_channels}; needed at most as many"
+                f"residual={self.residual} must name one of {self.in_channels} input channels, from 0 on, for each of "
+                f"{self.out_channels} output channels"
             )
 
     @property
@@ -122,7 +123,7 @@ class TransformerSpec(FieldSpec):
     def to_json(self) -> dict[str, Any]:
         """As every spec; the paper's sequence of layers is not written, so that files of it stay as they were."""
         values = super().to_json()
-        usual = {"opening": (), "layers": (Attention(), FeedForward()), "residual": False}
+        usual = {"opening": (), "layers": (Attention(), FeedForward()), "residual": ()}
         return {key: value for key, value in values.items() if key not in usual or getattr(self, key) != usual[key]}
 
     @property
@@ -271,7 +272,7 @@ class TransformerOperator(OperatorModel):
             v = position(v, cell, decomposition.lattice)
         v = self._through(self.opening(v, cell, decomposition), cell, decomposition)
         u = decomposition.join(self.projection(v, cell))
-        return u + x[:, x.shape[1] - spec.out_channels :] if spec.residual else u
+        return u + x[:, list(spec.residual)] if spec.residual else u
 
     def _through(
         self, v: Float[Tensor, "batch cell channel point"], cell: Cell, decomposition: Subdomains

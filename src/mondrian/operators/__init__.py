@@ -7,6 +7,7 @@ from mondrian.operators.kernel_method import KernelMethod
 from mondrian.operators.low_rank import LowRank
 from mondrian.operators.mixture import Mixture
 from mondrian.operators.point_attention import PointAttention
+from mondrian.operators.pointwise import Pointwise
 from mondrian.operators.separable_mixture import SeparableMixture
 from mondrian.operators.spectral import Spectral
 from mondrian.support.former import former_names
@@ -20,6 +21,7 @@ __all__ = [
     "Mixture",
     "OperatorSpec",
     "PointAttention",
+    "Pointwise",
     "SeparableMixture",
     "Spectral",
     "SubdomainOperator",
