@@ -76,7 +76,7 @@ def from_pretrained(folder: str | Path, *, device: torch.device | str = "cpu") -
     try:
         spec = Spec.from_json(config["model"])
         if not isinstance(spec, ModelSpec):
-            raise ValueError(f"a {type(spec).__name__} is not a model")
+            raise ValueError(f"a {type(spec).__name__} is not a model; needed a ModelSpec")
         model = spec.build()
     except torch.OutOfMemoryError:
         raise

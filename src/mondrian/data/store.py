@@ -69,7 +69,7 @@ class Simulations:
         first, *rest = parts
         all_parts = (first, *rest)
         if any(part.grid != first.grid for part in rest):
-            raise ValueError(f"parts lie on different grids: {[part.grid.points for part in all_parts]}")
+            raise ValueError(f"parts lie on different grids: {[part.grid.points for part in all_parts]}; needed one")
         return Simulations(
             grid=first.grid,
             times=first.times,

@@ -105,7 +105,7 @@ def check_finite(x: Float[Tensor, "point axis"], name: str) -> None:
     if len(broken):
         raise ValueError(
             f"{name} holds {len(broken)} points that are not finite; the first is point {broken[0].item()} at "
-            f"{x[broken[0]].tolist()}"
+            f"{x[broken[0]].tolist()}; needed finite coordinates"
         )
 
 

@@ -42,7 +42,9 @@ class ArrayFile(Files):
         object.__setattr__(self, "axes", tuple(_axis(axis) for axis in self.axes))
         for axis in (Axis.SIMULATION, Axis.TIME):
             if self.axes.count(axis) > 1:
-                raise ValueError(f"axes={[str(name) for name in self.axes]} name {axis.value!r} more than once")
+                raise ValueError(
+                    f"axes={[str(name) for name in self.axes]} name {axis.value!r} more than once; needed once"
+                )
         if Axis.SPACE not in self.axes:
             raise ValueError(f"axes={[str(name) for name in self.axes]} name no 'space'; needed one for each axis")
 
@@ -103,7 +105,7 @@ def read_arrays(path: Path, keys: tuple[str, ...] = ()) -> dict[str, StoredArray
         if key not in arrays:
             raise ValueError(f"{path} has no key {key!r}; it has {sorted(arrays)}")
     if not arrays:
-        raise ValueError(f"{path} holds no arrays")
+        raise ValueError(f"{path} holds no arrays; needed at least one")
     return {key: MemoryArray(arrays[key], file=str(path), key=key) for key in keys or arrays}
 
 

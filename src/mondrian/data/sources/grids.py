@@ -21,7 +21,7 @@ def same_grid(sources: Mapping[str, Source], *, points: bool = True) -> Grid:
         if not grids_agree(source.grid, reference.grid, points=points):
             raise ValueError(
                 f"splits lie on different grids: {first} ({reference.name}) on {reference.grid}, "
-                f"{split} ({source.name}) on {source.grid}"
+                f"{split} ({source.name}) on {source.grid}; needed one grid"
             )
     return reference.grid
 

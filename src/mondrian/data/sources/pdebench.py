@@ -63,7 +63,7 @@ class PDEBenchFile(Files):
             dataset = file[key]
             if key != "nu" and dataset.shape[:2] != main.shape[:2]:
                 raise ValueError(
-                    f"{self.path}: {key} {dataset.shape} and {states[0]} {main.shape} differ in simulations or in steps"
+                    f"{self.path}: {key} {dataset.shape} must have the simulations and steps of {states[0]} {main.shape}"
                 )
             axes: tuple[Axis | int, ...] = (Axis.SIMULATION, Axis.TIME, *range(dim))
             if key == "nu":
@@ -91,7 +91,9 @@ class PDEBenchFile(Files):
         for seed in seeds:
             dataset = self._dataset(file, f"{seed}/data")
             if dataset.shape[1:] != shape[1:]:
-                raise ValueError(f"{self.path}: {seed}/data {dataset.shape} differs from {seeds[0]}/data {shape}")
+                raise ValueError(
+                    f"{self.path}: {seed}/data {dataset.shape} differs from {seeds[0]}/data {shape}; needed one shape"
+                )
             axes = (Axis.TIME, *range(dim), Axis.CHANNEL)
             segments.append(Segment(hdf5_array(handles, dataset), axes, dim=dim, simulations=1))
             steps.append(dataset.shape[0])

@@ -69,7 +69,9 @@ class WellFiles(Files):
             folder = folder / "data" / self.split
         files = sorted(path for kind in ("*.hdf5", "*.h5") for path in folder.glob(kind))
         if not files:
-            raise FileNotFoundError(f"{folder} holds no .hdf5 or .h5 file (split={self.split!r}, points={self.points})")
+            raise FileNotFoundError(
+                f"{folder} holds no .hdf5 or .h5 file (split={self.split!r}, points={self.points}); needed at least one"
+            )
         return files
 
     def _resolution(self, root: Path) -> Path:
