@@ -294,7 +294,7 @@ def test_pdebench_errors_name_file_key_and_shape(tmp_path: Path, values: np.ndar
         with h5py.File(path, "w") as file:
             file["density"], file["Vx"] = (values[:, :steps] for steps in lengths)
             coordinates(file, (6, 4))
-        with pytest.raises(ValueError, match=r"bad\.hdf5: Vx .* must have the simulations and steps of density "):
+        with pytest.raises(ValueError, match=r"bad\.hdf5: Vx .* must have simulations and steps as density "):
             PDEBenchFile(path=str(path)).open()
     with h5py.File(path, "w") as file:
         file["tensor"], file["t-coordinate"] = values, np.linspace(0, 1, 3)

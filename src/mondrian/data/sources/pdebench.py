@@ -63,7 +63,7 @@ class PDEBenchFile(Files):
             dataset = file[key]
             if key != "nu" and dataset.shape[:2] != main.shape[:2]:
                 raise ValueError(
-                    f"{self.path}: {key} {dataset.shape} must have the simulations and steps of {states[0]} {main.shape}"
+                    f"{self.path}: {key} {dataset.shape} must have simulations and steps as {states[0]} {main.shape}"
                 )
             axes: tuple[Axis | int, ...] = (Axis.SIMULATION, Axis.TIME, *range(dim))
             if key == "nu":
