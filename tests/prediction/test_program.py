@@ -100,7 +100,7 @@ def test_baselines_are_programs_too(name: str) -> None:
     assert relative(exported(predictor, (32, 32)).module()(x), predictor(x)) < 1e-5
 
 
-@pytest.mark.parametrize("name", ["staggered", "windows", "point attention", "spectral", "ring"])
+@pytest.mark.parametrize("name", ["staggered", "windows", "ring"])  # for spectral operators see the last test
 def test_onnxruntime_answers_like_the_model(name: str, tmp_path: Path) -> None:
     predictor, points = predictor_of(name)
     write_program(predictor, tmp_path / "model.onnx", points)
@@ -154,7 +154,7 @@ def test_the_number_of_samples_does_not_change_the_way_through_a_program() -> No
     cell = Cell.build((10, 10), Midpoint())
     with torch.no_grad():
         assert any(operator.choose(8, cell) != operator.choose(200, cell) for operator in operators)
-    operators[-1].evaluation = KernelMethod.COLLAPSED
+    operators[-1].method = KernelMethod.COLLAPSED
     predictor = Predictor(model)
     program = exported(predictor, (20, 20)).module()
     for count in (1, 50):
@@ -169,15 +169,14 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
         write_program(predictor, tmp_path / "model.pth", (8, 8))
     with pytest.raises(ValueError, match=r"points=\(8,\) must give at least one point along each of 2 axes"):
         write_program(predictor, tmp_path / "model.pt2", (8,))
-    for name in ("fno", "ffno", "fano"):
-        fourier = Predictor(mondrian.build(f"allen_cahn/{name}").eval())
-        with pytest.raises(ValueError, match=r"model.onnx: .*; needed a model that .onnx can express, or the other"):
-            write_program(fourier, tmp_path / "model.onnx", (32, 32))
+    fourier = Predictor(mondrian.build("allen_cahn/ffno").eval())
+    with pytest.raises(ValueError, match=r"model.onnx: .*; needed a model that .onnx can express, or the other"):
+        write_program(fourier, tmp_path / "model.onnx", (32, 32))
     assert not list(tmp_path.iterdir())
 
 
 def test_float64_goes_to_torch_but_not_to_onnxruntime(tmp_path: Path) -> None:
-    predictor = Predictor(predictor_of("staggered")[0].model.double())
+    predictor = Predictor(predictor_of("interpolating")[0].model.double())
     write_program(predictor, tmp_path / "model.pt2", (8, 8))
     x = samples(predictor, (8, 8), 3)
     assert relative(torch.export.load(tmp_path / "model.pt2").module()(x), predictor(x)) < 1e-12
@@ -185,19 +184,22 @@ def test_float64_goes_to_torch_but_not_to_onnxruntime(tmp_path: Path) -> None:
         write_program(predictor, tmp_path / "model.onnx", (8, 8))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_written_and_says_what_it_takes(dtype: torch.dtype, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "kind"), [(torch.bfloat16, "scaled"), (torch.float16, "plain"), (torch.bfloat16, "bare")]
+)
+def test_half_precision_is_written_and_says_what_it_takes(dtype: torch.dtype, kind: str, tmp_path: Path) -> None:
     """With units single precision goes in and comes out; a bare model takes its own."""
     scaled, points = predictor_of("interpolating")
     plain = SurrogateSpec(scaled.model.model.spec, ("a", "b"), ("c",), (Scale(), Scale()), (Scale(),)).build().eval()  # type: ignore[union-attr]
-    for model, taken in ((scaled.model, torch.float32), (plain, torch.float32), (plain.model, dtype)):
-        predictor, about = Predictor(model.to(dtype)), {"mondrian.json": ""}
-        write_program(predictor, tmp_path / "model.pt2", points)
-        program = torch.export.load(tmp_path / "model.pt2", extra_files=about).module()
-        assert json.loads(about["mondrian.json"])["dtype"] == str(taken).removeprefix("torch.")
-        x = samples(predictor, points, 4)
-        assert x.dtype is taken
-        assert relative(program(x), predictor(x)) < 4 * torch.finfo(dtype).eps
+    model = {"scaled": scaled.model, "plain": plain, "bare": plain.model}[kind]
+    taken = dtype if kind == "bare" else torch.float32
+    predictor, about = Predictor(model.to(dtype)), {"mondrian.json": ""}
+    write_program(predictor, tmp_path / "model.pt2", points)
+    program = torch.export.load(tmp_path / "model.pt2", extra_files=about).module()
+    assert json.loads(about["mondrian.json"])["dtype"] == str(taken).removeprefix("torch.")
+    x = samples(predictor, points, 4)
+    assert x.dtype is taken
+    assert relative(program(x), predictor(x)) < 4 * torch.finfo(dtype).eps
 
 
 def test_a_model_is_left_as_it_was_also_after_an_error(tmp_path: Path) -> None:
@@ -222,7 +224,8 @@ def test_a_program_that_answers_something_else_is_not_written(
     model = vit_no(1, 2, subdomains=(2, 2), operator=Spectral(modes=2), **SMALL)
     far = (Scale(), Scale(300.0, 0.01))
     predictor = Predictor(SurrogateSpec(model.spec, ("a",), ("b", "c"), (Scale(),), far).build().to(dtype).eval())
-    write_program(predictor, tmp_path / f"right.{kind}", (8, 8))
+    if kind == "onnx":
+        write_program(predictor, tmp_path / f"right.{kind}", (8, 8))
     answer = predictor.answer
 
     def wrong(x: torch.Tensor) -> torch.Tensor:
