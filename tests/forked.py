@@ -44,6 +44,13 @@ class Forked:
     def poll(self) -> int | None:
         return self.process.exitcode
 
+    @property
+    def returncode(self) -> int | None:
+        return self.process.exitcode
+
+    def kill(self) -> None:
+        self.process.kill()
+
     def wait(self, timeout: float = 300.0) -> int:
         self.process.join(timeout)
         code = self.process.exitcode

@@ -100,6 +100,7 @@ predict_file(load_model(sys.argv[1]), sys.argv[2], sys.argv[3], batch_size=2)
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("target", ["npy", "hdf5"])
 def test_a_killed_prediction_leaves_no_file_and_the_next_one_cleans_up(surrogate, samples, tmp_path, target):
     surrogate.save_pretrained(tmp_path / "model")
@@ -148,6 +149,7 @@ for target in sys.argv[3:]:
 """
 
 
+@pytest.mark.process
 def test_a_full_disk_is_an_error_that_names_the_file(surrogate, samples, tmp_path):
     surrogate.save_pretrained(tmp_path / "model")
     given = save(tmp_path / "x.npy", np.tile(samples, (1, 1, 8, 8)))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mondrian.drawing import style
 from mondrian.evaluation import Evaluation
 from mondrian.evaluation.arrays import Fields
 from mondrian.evaluation.statistics import Summary
@@ -76,6 +77,13 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     write_report(runs, folder / "all.html")
     return folder / "all.html"
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are laid out by nobody: drawing them takes most of the time of a report."""
+    monkeypatch.setattr(style, "png_of", lambda *_, **__: b"")
+    monkeypatch.setattr(style, "_svg_of", lambda *_: "<svg></svg>")
 
 
 def cell(page: str, run: str, value: float) -> str:
@@ -146,6 +154,7 @@ def test_equal_files_give_an_equal_report(one: tuple[Path, list[Path]]) -> None:
     assert not list(file.parent.rglob("*.partial"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_each_of_several_fields_has_a_row(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     file = run.evaluation / "metrics.json"
@@ -171,6 +180,7 @@ def test_each_of_several_fields_has_a_row(tmp_path: Path) -> None:
     assert page.count('<td class="strong">4</td>') == 4
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_diverged_is_told(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     file = run.evaluation / "metrics.json"
@@ -214,6 +224,7 @@ def test_slow_trainings_have_a_speed_too(speed: float, text: str, tmp_path: Path
     assert summary(run, None)["Speed"] == f"{text} samples a second"
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_points_are_sorted_by_their_number() -> None:
     names = ["128 × 128", "32 × 32", "64 × 64", "test, 100", "test, 20"]
@@ -243,6 +254,7 @@ def test_the_best_of_several_runs_is_bold(several: Path) -> None:
     assert cell(page, "worse", 0.3) == cell(page, "new", 0.3) == "<b>0.3</b>"  # equal validation losses
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_only_runs_that_learnt_the_same_are_compared(tmp_path: Path) -> None:
     runs = [
         make_run(tmp_path / "a", name="better"),
@@ -258,6 +270,7 @@ def test_only_runs_that_learnt_the_same_are_compared(tmp_path: Path) -> None:
     assert {"1-errors.png", "2-errors.png"} <= {path.name for path in pictures}
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("measured", "part"),
     [

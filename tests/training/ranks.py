@@ -1,6 +1,6 @@
 """What the tests start twice: several runs one after the other, and a note of what this process saw in each of them.
 
-python -m tests.training.ranks jobs.json      {"name": ["word", ...], ...}; places of samples go to jobs_RANK.json
+`jobs.json` holds {"name": ["word", ...], ...}; places of samples go to jobs_RANK.json.
 
 In a run named "asleep" the second process stops to answer after two steps.
 """
@@ -8,7 +8,6 @@ In a run named "asleep" the second process stops to answer after two steps.
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,3 @@ def main(file: Path) -> None:
         except (PeersLost, Diverged) as error:
             seen[name] = str(error)
         file.with_name(f"{file.stem}_{number}.json").write_text(json.dumps(seen))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

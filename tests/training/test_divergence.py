@@ -14,6 +14,8 @@ from mondrian.training.run import Run
 from mondrian.training.train import train_config
 from tests.training.test_train import TINY
 
+pytestmark = pytest.mark.training
+
 
 @pytest.fixture
 def words(allen_cahn: Path, tmp_path: Path) -> list[str]:

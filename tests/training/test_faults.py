@@ -19,6 +19,7 @@ from tests.training.test_kill import LONG, rows
 from tests.training.test_processes import free_port
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_killed_rank_is_restarted_and_the_run_ends_like_one_that_was_left_alone(
     allen_cahn: Path, tmp_path: Path
@@ -43,6 +44,7 @@ def test_a_killed_rank_is_restarted_and_the_run_ends_like_one_that_was_left_alon
         assert killed.history()[column] == pytest.approx(whole.history()[column], rel=1e-6, nan_ok=True)
 
 
+@pytest.mark.training
 def test_a_rank_without_the_others_stops_with_a_message(
     allen_cahn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def test_too_few_samples_to_validate_on_are_refused() -> None:
         validation_batches(2, 8, 0, 3)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_goes_on_after_the_batches_that_its_state_has_seen(allen_cahn_splits: Splits, workers: int) -> None:
     def loader() -> ResumableLoader:

@@ -4,8 +4,8 @@ import itertools
 import json
 import os
 import socket
-import subprocess
-import sys
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from mondrian.training import Run
 from mondrian.training.order import Order
 from mondrian.training.strategy import placed
 from mondrian.training.train import train_config
+from tests.forked import Forked
+from tests.training import ranks
 from tests.training.test_train import TINY
 
-ROOT = Path(__file__).parents[2]
 COMMON = (
     "validate_every=2", "trainer.accelerator=cpu", "trainer.precision=64-true", "trainer.timeout=20",
     "optimizer.decay=none", "optimizer.warmup=0",
@@ -50,25 +51,17 @@ def tasks(file: Path, number: int = 2) -> list[dict[str, Any]]:
     slurm = {"SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "train", "SLURM_NODELIST": "127.0.0.1", "SLURM_NODEID": "0",
              "SLURM_NTASKS": count, "SLURM_NTASKS_PER_NODE": count, "SLURM_NNODES": "1", "SLURM_STEP_NUM_TASKS": count,
              "SLURM_STEP_NUM_NODES": "1", "MASTER_PORT": free_port(), "OMP_NUM_THREADS": "1"}  # fmt: skip
-    command = [sys.executable, "-m", "tests.training.ranks", str(file)]
-    processes = [
-        subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env=os.environ | slurm | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
-        )
-        for rank in range(number)
-    ]
-    try:
-        _, errors = processes[0].communicate(timeout=300)
-        assert processes[0].returncode == 0, errors
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+    with ExitStack() as processes:
+        first, *_ = [
+            processes.enter_context(
+                Forked(
+                    partial(ranks.main, file),
+                    env=os.environ | slurm | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
+                )
+            )
+            for rank in range(number)
+        ]
+        assert first.wait() == 0, first.said()
     return [json.loads(file.with_name(f"{file.stem}_{rank}.json").read_text()) for rank in range(number)]
 
 
@@ -82,6 +75,7 @@ def assert_same(found: Run, wanted: Run) -> None:
     assert all(torch.allclose(weights[key], others[key], rtol=1e-6, atol=1e-9) for key in weights)
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began(
     allen_cahn: Path, navier_stokes: Path, tmp_path: Path

@@ -9,6 +9,8 @@ import pytest
 from mondrian.evaluation import evaluate
 from mondrian.training.train import train_config
 
+pytestmark = pytest.mark.training
+
 OURS = ("vit_sepmo", "vit_mo", "swin_interpolating", "nbr_low_rank", "unet_sepmo")
 BASELINES = ("fno", "ffno", "gt", "factformer", "factformer_updown", "fano")
 SHORT = ("model.hidden_channels=16", "model.n_layers=1", "max_steps=2", "batch_size=2", "validate_every=2")

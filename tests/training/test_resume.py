@@ -19,6 +19,8 @@ from mondrian.training.settings import read_training, resolved_config
 from mondrian.training.train import train_config
 from tests.training.test_train import TINY
 
+pytestmark = pytest.mark.training
+
 SIMULATED = (*TINY, "simulations.train=8", "simulations.valid=4", "simulations.test=4", "shard_size=4", "max_steps=2")
 
 

@@ -14,6 +14,7 @@ from tests.training.test_processes import IN_TIME, NOISY, assert_same, tasks
 STAGGERED = (*NOISY, "model.n_layers=2", "model.stagger=true", "max_steps=4")
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_two_processes_that_share_subdomains_train_like_one(
     allen_cahn: Path, navier_stokes: Path, tmp_path: Path
@@ -37,6 +38,7 @@ def test_two_processes_that_share_subdomains_train_like_one(
     assert_same(Run.open(tmp_path / "unrolled"), train_config([*unrolled, f"run={tmp_path / 'unrolled_alone'}"]))
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_batches_and_subdomains_are_shared_at_once_by_four_processes(allen_cahn: Path, tmp_path: Path) -> None:
     """Two by two; of the five samples to validate on one pair has three."""

@@ -30,6 +30,8 @@ from mondrian.training.optimiser import AdamW
 from mondrian.training.recorder import Recorder
 from mondrian.training.train import train_config
 
+pytestmark = pytest.mark.training
+
 TINY = (
     "experiment=allen_cahn/vit_sepmo", "scale=smoke", "model.hidden_channels=8", "model.n_layers=1",
     "model.subdomains=[4,4]", "max_steps=8", "batch_size=4", "validate_every=4", "checkpoint_every=3", "log_every=1",
@@ -445,6 +447,7 @@ def test_an_empty_part_is_named(allen_cahn: Path, tmp_path: Path) -> None:
         train_config(words)
 
 
+@pytest.mark.slow
 def test_every_recipe_and_scale_can_be_configured() -> None:
     for experiment in (*recipe_names(), "custom"):
         for scale in ("paper", "cpu", "smoke"):
