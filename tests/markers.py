@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+FIXTURES = {"small_league": "training", "rolled_league": "training"}  # of a session, and what they do
 LONG = ("slow", "process", "training")
 SECONDS = 3.0  # of a processor, beyond which a test is slow
 
@@ -42,6 +43,10 @@ class Markers:
         """What is made once for a file is made by one worker: with `--dist=loadgroup` its tests stay together."""
         fixtures = getattr(item, "_fixtureinfo", None)
         made = fixtures.name2fixturedefs.values() if fixtures else ()
+        for name in FIXTURES.keys() & set(fixtures.names_closure if fixtures else ()):
+            item.add_marker(pytest.mark.xdist_group(name))
+            item.add_marker(FIXTURES[name])
+            return
         if any(definition[-1].scope == "module" for definition in made):
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
 

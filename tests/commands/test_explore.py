@@ -26,6 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.process
 def test_it_prints_an_address_answers_there_and_ends_with_an_interrupt(folder: Path) -> None:
     words = ["explore", str(folder / "artefact"), f"path={folder / 'kuramoto_sivashinsky'}", "split=valid"]
     hearing = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # in the background of a script it would not

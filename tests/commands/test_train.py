@@ -18,6 +18,8 @@ from mondrian.settings.compose import parsed, quoted
 from mondrian.training import TrainingSpec, train_model
 from mondrian.training.run import Run
 
+pytestmark = pytest.mark.training
+
 SMALL = ("model.hidden_channels=8", "model.n_layers=1", "max_steps=3", "simulations.train=8", "simulations.valid=4",
          "simulations.test=4", "shard_size=4")  # fmt: skip
 

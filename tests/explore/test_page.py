@@ -13,7 +13,7 @@ from mondrian.surrogate import Window
 from tests.browser import Visit, needs_browser, visit
 from tests.explore.cases import explorer
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.process]
 
 WAIT = "const settled = async () => { while (running) await new Promise((done) => setTimeout(done, 20)); };"
 POINT = """

@@ -14,6 +14,8 @@ from mondrian.league.settings import parse
 from mondrian.league.speeds import clock_of, in_step, step_seconds, yardsticks
 from mondrian.training.settings import ModelSettings, resolved_config
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("problem", ["allen_cahn", "navier_stokes"])
 @pytest.mark.parametrize("part", ["main", "ablation"])

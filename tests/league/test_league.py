@@ -168,6 +168,7 @@ def test_rollouts_are_scored_drawn_and_stored(rolled_league: Path) -> None:
         assert (rolled_league / "main" / f"{name}_samples.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.process
 def test_on_a_terminal_the_progress_shows_who_is_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -215,6 +216,7 @@ def test_a_training_of_another_process_is_waited_for(tmp_path: Path, monkeypatch
     assert os.listdir(job.folder) == [OUTCOME]  # nothing was started here
 
 
+@pytest.mark.process
 def test_a_process_is_told_its_task_and_inherits_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = one_training(tmp_path)
     (job,) = plan.known_jobs
@@ -255,6 +257,7 @@ def test_an_interrupt_that_reaches_the_league_alone_ends_its_trainings_too(small
         pass  # no process is at it
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("code", "message"), [(-9, "was killed by SIGKILL"), (130, "was stopped; the next call res")])
 def test_a_training_that_somebody_ends_is_named(tmp_path: Path, code: int, message: str) -> None:
     (job,) = one_training(tmp_path).known_jobs
@@ -262,6 +265,7 @@ def test_a_training_that_somebody_ends_is_named(tmp_path: Path, code: int, messa
         Running(job, ended(code), Lock.of_file(tmp_path / OUTCOME)).end()
 
 
+@pytest.mark.process
 def test_a_training_that_fails_is_named_with_its_log(tmp_path: Path) -> None:
     (job,) = one_training(tmp_path).known_jobs
     job.folder.mkdir(parents=True)

@@ -9,19 +9,21 @@ import pytest
 import mondrian
 from mondrian.cli import main
 from mondrian.surrogate import MeshSurrogate
+from tests import forked
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "poisson_mesh.py"
 
 
+@pytest.mark.process
 def test_the_example_goes_from_nothing_to_a_page(tmp_path):
-    words = [sys.executable, EXAMPLE, "--scale", "smoke", "--recipe", "poisson/metis"]
-    run = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    run = forked.run_script(EXAMPLE, "--scale", "smoke", "--recipe", "poisson/metis", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "a domain with more holes: relative L2 error" in run.stdout
     assert (tmp_path / "runs/example/poisson/metis/report.html").stat().st_size > 10_000
     assert isinstance(mondrian.from_pretrained(tmp_path / "runs/example/poisson/metis/artefact"), MeshSurrogate)
 
 
+@pytest.mark.training
 def test_the_commands_know_meshes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
@@ -58,6 +60,7 @@ def test_the_commands_know_meshes(tmp_path, monkeypatch, capsys):
         assert message in text
 
 
+@pytest.mark.process
 def test_a_model_opens_in_a_new_process(tmp_path):
     """What `mondrian train` wrote is read by `import mondrian` alone."""
     from mondrian import vit_no

@@ -19,6 +19,8 @@ from mondrian.training.meshes import MeshBatch, MeshTraining
 from mondrian.training.train import train_config, train_model
 from tests.meshes.cases import PLAIN, small_surrogate
 
+pytestmark = pytest.mark.training
+
 TINY = (
     "experiment=poisson/boxes", "scale=smoke", "max_steps=6", "batch_size=2", "validate_every=3", "checkpoint_every=2",
     "log_every=1", "model.hidden_channels=4", "model.n_layers=1", "model.partition.subdomains=[2,2]",

@@ -9,7 +9,7 @@ from mondrian.report import write_report
 from tests.browser import needs_browser, visit
 from tests.report.synthetic import make_run
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.process]
 
 
 def test_the_report_of_a_run_makes_no_error_and_no_request(tmp_path: Path) -> None:

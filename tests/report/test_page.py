@@ -25,6 +25,8 @@ from mondrian.report.tables import Column, comparison_table
 from mondrian.training.run import Run
 from tests.report.synthetic import estimate, make_run
 
+pytestmark = pytest.mark.slow
+
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 
 
