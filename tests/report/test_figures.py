@@ -19,7 +19,7 @@ from mondrian.evaluation.statistics import Summary
 from mondrian.report.curves import best, draw_histories, draw_history, logged
 from mondrian.report.errors import draw_errors, of_one_run
 from mondrian.report.fields import constants, draw_fields, varying_inputs
-from mondrian.report.rollouts import draw_rollouts, draw_strip, picked
+from mondrian.report.rollouts import draw_frames, draw_rollouts, picked
 from mondrian.report.spectra import draw_spectra
 from tests.report.synthetic import make_run
 
@@ -200,7 +200,7 @@ def test_a_few_large_errors_do_not_take_all_colours() -> None:
 def test_errors_stand_beside_those_of_simple_forecasts(tmp_path: Path) -> None:
     metrics, _ = read(tmp_path)
     series = of_one_run(metrics)
-    assert list(series) == ["model", "nothing changes"]  # there is no training mean in the file
+    assert list(series) == ["model", "persistence"]  # there is no training mean in the file
     absolute, relative = draw_errors(series).axes
     assert [text.get_text() for text in absolute.get_xticklabels()] == ["8 × 8", "16 × 16"]
     model, persistence = absolute.containers
@@ -262,7 +262,7 @@ def test_the_axis_of_rollouts_ends_where_the_truth_is_lost(errors: list[float], 
 def test_strips_are_rows_of_truth_prediction_and_error(tmp_path: Path) -> None:
     _, fields = read(tmp_path)
     frames = fields.rollout[8, 8]
-    figure = draw_strip(frames, fields.grid, fields.subdomains, columns=3)
+    figure = draw_frames(frames, fields.grid, fields.subdomains, columns=3)
     panels = [ax for ax in figure.axes if ax.images]
     assert [ax.get_title() for ax in panels[:3]] == ["t = 0.5", "t = 1.5", "t = 2"]
     assert [panels[row].get_ylabel() for row in (0, 3, 6)] == ["truth", "prediction", "absolute error"]
@@ -275,7 +275,7 @@ def test_strips_are_rows_of_truth_prediction_and_error(tmp_path: Path) -> None:
 
 def test_rollouts_on_a_line_are_diagrams_of_space_and_time(tmp_path: Path) -> None:
     _, fields = read(tmp_path, ((16,), (32,)))
-    panels = [ax for ax in draw_strip(fields.rollout[(16,)], fields.grid, fields.subdomains).axes if ax.images]
+    panels = [ax for ax in draw_frames(fields.rollout[(16,)], fields.grid, fields.subdomains).axes if ax.images]
     assert [ax.get_title() for ax in panels] == ["truth", "prediction", "absolute error"]
     assert panels[0].images[0].get_array().shape == (4, 16)
     assert panels[0].images[0].get_extent() == [0.0, 2.0, 0.25, 2.25]
@@ -313,7 +313,7 @@ def test_numbers_that_are_none_and_predictions_that_exploded_are_drawn(tmp_path:
         draw_errors(of_one_run(metrics)),
         draw_fields(fields, metrics.in_channels, metrics.out_channels),
         draw_rollouts({"a": metrics.rollout[0]}),
-        draw_strip(fields.rollout[8, 8], fields.grid, fields.subdomains),
+        draw_frames(fields.rollout[8, 8], fields.grid, fields.subdomains),
         draw_spectra({str(place): spectrum for place, spectrum in enumerate(spectra)}),
     ):
         Picture.of(figure, name="picture", label="label", caption="caption")

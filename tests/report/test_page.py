@@ -20,7 +20,7 @@ from mondrian.evaluation.arrays import Fields
 from mondrian.evaluation.statistics import Summary
 from mondrian.report import write_report
 from mondrian.report.assets import SCRIPT
-from mondrian.report.summary import learnt, number, settings, summary
+from mondrian.report.summary import learned, number, settings, summary
 from mondrian.report.tables import Column, comparison_table
 from mondrian.training.run import Run
 from tests.report.synthetic import estimate, make_run
@@ -135,7 +135,7 @@ def test_the_page_says_what_the_run_was(one: tuple[Path, list[Path]]) -> None:
     text = Reader(one[0].read_text()).text
     for part in (
         "allen_cahn/vit", "vit_no, Mixture, 2 × 4 subdomains", "12,345", "data/ac: u, gamma → u", "0.3 at step 20",
-        "50 samples a second", "4 simulations (test)", "gamma = 0.0012", "gamma = 0.0034",
+        "50 samples per second", "4 simulations (test)", "gamma = 0.0012", "gamma = 0.0034",
         "experiment=allen_cahn/vit", "config", "model.operator._target_", "mondrian.Mixture", "versions", "0.1.0",
     ):  # fmt: skip
         assert part in text, part
@@ -174,9 +174,9 @@ def test_each_of_several_fields_has_a_row(tmp_path: Path) -> None:
     file.write_text(json.dumps(content))
     page = write_report([run], tmp_path / "report.html")[0].read_text()
     assert re.findall(r'<th scope="col">points, field</th><th scope="col">(.*?)</th></tr>', page) == [
-        '</th><th scope="col">'.join(("MAE", "relative L2", "MAE, nothing changes", "times better"))
+        '</th><th scope="col">'.join(("MAE", "relative L2", "MAE, persistence baseline", "times smaller"))
     ]
-    assert "the second has each by itself" in page
+    assert "the second the errors of each field" in page
     assert cell(page, "8 × 8, u", 0.01).startswith("0.01<small>")
     assert cell(page, "16 × 16, &lt;p&gt;", 600.0).startswith("600<small>")
     assert page.count('<td class="strong">4</td>') == 4
@@ -223,7 +223,7 @@ def test_numbers_have_few_digits(value: float, text: str) -> None:
 def test_slow_trainings_have_a_speed_too(speed: float, text: str, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     run.history_file.write_text(f"step,samples_per_second\n0,{speed}\n10,{speed}\n")
-    assert summary(run, None)["Speed"] == f"{text} samples a second"
+    assert summary(run, None)["Speed"] == f"{text} samples per second"
 
 
 @pytest.mark.process
@@ -295,7 +295,7 @@ def test_errors_on_different_parts_are_not_compared(measured: dict[str, Any], pa
     learnt = "data/ac: u, gamma → u"
     assert re.findall(r"<h2>Runs (.*?)</h2>", text) == [f"1: {learnt}, 4 test simulations", f"2: {learnt}, {part}"]
     for of_group, of_run in (("4 test simulations", 2), (part, 1)):
-        assert text.count(f"Means over {of_group} with bootstrap intervals; the best") == 1
+        assert text.count(f"Means over {of_group} with bootstrap intervals. The best") == 1
         assert text.count(f"Means over {of_group} with bootstrap intervals; samples") == of_run
 
 
@@ -314,7 +314,7 @@ def test_errors_on_different_parts_are_not_compared(measured: dict[str, Any], pa
 def test_what_was_learnt_tells_data_fields_and_steps(data: dict[str, Any], text: str, tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.write({"name": "run", "data": data})
-    assert learnt(run) == text
+    assert learned(run) == text
 
 
 def test_a_run_without_evaluation_is_shown_with_what_it_has(several: Path) -> None:

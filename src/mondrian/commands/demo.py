@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> None:
     train.run([*WORDS, f"run={quoted(folder)}", *arguments, *resume])
     evaluate.run([str(folder)])
     report.run([str(folder)])
-    print("\ntimes smaller than the error of a forecast that knows nothing (mean absolute error):")
+    print("\nmean absolute error of the model, and how many times larger that of each baseline is:")
     print(ratios(Evaluation.load(folder / "evaluation")))
     print(f"\n{time.perf_counter() - began:.0f} s in all")
     for name, what in {"report.html": "pictures", "evaluation/metrics.csv": "numbers", "artefact": "model"}.items():
@@ -44,10 +44,10 @@ def run(arguments: list[str]) -> None:
     print(f"use it:   mondrian predict {shlex.quote(str(folder))} input.npy -o output.npy")
 
 
-def ratios(found: Evaluation) -> str:
-    """A table: how many times smaller the model's error is than those of the two forecasts that know nothing."""
-    lines = [f"{'points':<10}{'model':>8}{'nothing changes':>18}{'mean of training':>19}"]
-    for entry in found.one_step:
+def ratios(evaluation: Evaluation) -> str:
+    """A table: the model's error, and its ratio to those of the persistence and training-mean baselines."""
+    lines = [f"{'points':<10}{'model':>8}{'persistence':>18}{'training mean':>19}"]
+    for entry in evaluation.one_step:
         assert entry.persistence is not None
         assert entry.training_mean is not None
         own = entry.model["mae"].mean

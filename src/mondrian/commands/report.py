@@ -1,12 +1,12 @@
-"""Show runs in one HTML file: curves, fields, errors, rollouts, spectra, a table of several runs.
+"""Report runs in one HTML file: losses, field panels, errors, rollouts, spectra, and a table of several runs.
 
   mondrian report runs/first                       runs/first/report.html, and runs/first/report/*.png
-  mondrian report runs/first runs/second           report.html, and report/*.png: a table, the best in bold;
-                                                   one for each data set
+  mondrian report runs/first runs/second           report.html, and report/*.png: a table for each data set,
+                                                   with the best of each column in bold
   mondrian report runs/* out=tables/all.html       another file, and tables/all/*.png
 
-The page loads nothing: it can be mailed, archived and read without a network. It shows what there is. Of a run
-that still trains, its curves; the rest is what an evaluation found:
+The page is self-contained: it can be mailed, archived and read without a network. A run that is still training has its
+loss curves; an evaluation adds the rest:
 
   mondrian evaluate runs/first
   mondrian report runs/first

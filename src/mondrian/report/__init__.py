@@ -1,6 +1,6 @@
-"""A report of training runs: one HTML file that loads nothing, and its pictures as PNG beside it.
+"""A report of training runs: one self-contained HTML file, and its pictures as PNG beside it.
 
-It reads files alone (`run.json`, `history.csv`, `evaluation/`): no model, no data set, no training code.
+It only reads files (`run.json`, `history.csv`, `evaluation/`): no model, no data set, no training code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["write_report"]
 
 
 def write_report(runs: Sequence[Run], file: Path) -> list[Path]:
-    """Write `file`, and the pictures as PNG in the folder of the same name; returns the files, the page first."""
+    """Write `file`, and the pictures as PNG to the folder of the same name; returns all files, the page first."""
     if not runs:
         raise ValueError("no run is given; needed the folder of at least one, such as `mondrian train` writes")
     if file.suffix != ".html":
@@ -29,8 +29,8 @@ def write_report(runs: Sequence[Run], file: Path) -> list[Path]:
     names = labels(runs)
     evaluations = [_evaluation(run) for run in runs]
     chapters = []
-    for place, (name, run, evaluation) in enumerate(zip(names, runs, evaluations, strict=True)):
-        prefix = f"{place + 1}-{slug(name)}-" if len(runs) > 1 else ""
+    for number, (name, run, evaluation) in enumerate(zip(names, runs, evaluations, strict=True), start=1):
+        prefix = f"{number}-{slug(name)}-" if len(runs) > 1 else ""
         sections = of_run(run, evaluation, prefix=prefix)
         chapters.append(Chapter(name, summary(run, evaluation), sections, settings(run)))
     common = of_runs(names, runs, evaluations) if len(runs) > 1 else []

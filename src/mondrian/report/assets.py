@@ -1,4 +1,4 @@
-"""Style sheet and script of the page; nothing is loaded from elsewhere."""
+"""The style sheet and the script of the page."""
 
 STYLE_SHEET = """
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1c2128; --soft: #5c6672; --line: #dfe3e8; --card: #f6f7f9;
@@ -49,7 +49,7 @@ footer { padding-bottom: 3rem; }
 @media print { [hidden] { display: block !important; } .tabs, nav { display: none; } figure { break-inside: avoid; } }
 """
 
-# Without it the page shows all pictures one below the other, and the table as it is.
+# Without the script the page shows all pictures one below the other and an unsorted table.
 SCRIPT = """
 "use strict";
 for (const group of document.querySelectorAll("[data-tabs]")) {
@@ -67,17 +67,17 @@ for (const group of document.querySelectorAll("[data-tabs]")) {
     bar.append(button);
     return button;
   });
-  const choose = (chosen) => panels.forEach((panel, place) => {
-    panel.hidden = place !== chosen;
-    buttons[place].setAttribute("aria-selected", String(place === chosen));
-    buttons[place].tabIndex = place === chosen ? 0 : -1;
+  const choose = (chosen) => panels.forEach((panel, number) => {
+    panel.hidden = number !== chosen;
+    buttons[number].setAttribute("aria-selected", String(number === chosen));
+    buttons[number].tabIndex = number === chosen ? 0 : -1;
   });
-  buttons.forEach((button, place) => {
-    button.addEventListener("click", () => choose(place));
+  buttons.forEach((button, number) => {
+    button.addEventListener("click", () => choose(number));
     button.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
-      const next = (place + step + panels.length) % panels.length;
+      const next = (number + step + panels.length) % panels.length;
       choose(next);
       buttons[next].focus();
     });
@@ -86,8 +86,8 @@ for (const group of document.querySelectorAll("[data-tabs]")) {
   choose(0);
 }
 const unfold = () => {
-  const place = document.getElementById(location.hash.slice(1));
-  if (place instanceof HTMLDetailsElement) place.open = true;
+  const target = document.getElementById(location.hash.slice(1));
+  if (target instanceof HTMLDetailsElement) target.open = true;
 };
 addEventListener("hashchange", unfold);
 unfold();

@@ -1,4 +1,4 @@
-"""Loss and learning rate against steps, and against time where it was logged."""
+"""Loss and learning rate against steps, and against time if it was logged."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _LOSSES = {"train_loss": ("training", COLOURS[0]), "valid_loss": ("validation", 
 
 
 def logged(history: History, name: str, against: str = "step") -> tuple[np.ndarray, np.ndarray]:
-    """The rows where a column was logged: `against`, and the values."""
+    """The rows in which a column was logged: the values of `against`, and those of the column."""
     empty = np.zeros(0)
-    values, places = history.get(name, empty), history.get(against, empty)
-    if len(values) != len(places):
+    values, x = history.get(name, empty), history.get(against, empty)
+    if len(values) != len(x):
         return empty, empty
-    kept = np.isfinite(values) & np.isfinite(places)
-    return places[kept], values[kept]
+    finite = np.isfinite(values) & np.isfinite(x)
+    return x[finite], values[finite]
 
 
 def best(history: History) -> tuple[int, float] | None:
-    """Step and value of the least validation loss."""
+    """Step and value of the smallest validation loss."""
     steps, values = logged(history, "valid_loss")
     if not len(values):
         return None
-    place = int(np.argmin(values))
-    return int(steps[place]), float(values[place])
+    row = int(np.argmin(values))
+    return int(steps[row]), float(values[row])
 
 
 @styled
@@ -45,8 +45,8 @@ def draw_history(history: History) -> Figure:
         for name, (label, colour) in _LOSSES.items():
             _draw_loss(above, *logged(history, name, against), label=label, colour=colour)
         _mark_best(above, *logged(history, "valid_loss", against))
-        places, rates = logged(history, "learning_rate", against)
-        below.plot(places, rates, color=FAINT, marker="o" if len(rates) < 3 else "", markersize=2.5)
+        x, rates = logged(history, "learning_rate", against)
+        below.plot(x, rates, color=FAINT, marker="o" if len(rates) < 3 else "", markersize=2.5)
         below.set_xlabel("step" if against == "step" else "time / s")
         for ax in (above, below):
             grid_lines(ax)
@@ -61,7 +61,7 @@ def draw_history(history: History) -> Figure:
 
 @styled
 def draw_histories(histories: Mapping[str, History]) -> Figure:
-    """The validation loss of several runs; their training loss fainter, of the same colour."""
+    """The validation loss of several runs; their training loss is fainter, in the same colour."""
     figure = new_figure(7.2, 3.6)
     ax = figure.subplots()
     for name, colour in colours(histories).items():
@@ -76,23 +76,23 @@ def draw_histories(histories: Mapping[str, History]) -> Figure:
     return figure
 
 
-def _draw_loss(ax: Axes, places: np.ndarray, values: np.ndarray, *, label: str, colour: str) -> None:
-    if label == "training" and len(values) > 100:  # the noise of batches stays visible behind its course
-        ax.plot(places, values, color=colour, alpha=0.3, linewidth=0.7, label="_training, each logged step")
+def _draw_loss(ax: Axes, x: np.ndarray, values: np.ndarray, *, label: str, colour: str) -> None:
+    if label == "training" and len(values) > 100:  # the noise of batches stays visible behind the smoothed curve
+        ax.plot(x, values, color=colour, alpha=0.3, linewidth=0.7, label="_training, each logged step")
         values = _smoothed(values, max(5, len(values) // 50))
     if len(values):
         marker = "o" if label == "validation" or len(values) < 3 else ""
-        ax.plot(places, values, color=colour, label=label, marker=marker, markersize=2.5)
+        ax.plot(x, values, color=colour, label=label, marker=marker, markersize=2.5)
 
 
-def _mark_best(ax: Axes, places: np.ndarray, values: np.ndarray) -> None:
+def _mark_best(ax: Axes, x: np.ndarray, values: np.ndarray) -> None:
     if len(values):
-        at = int(np.argmin(values))
-        ax.plot(places[at], values[at], "o", color="none", markeredgecolor=INK, markersize=7, label="best", zorder=4)
+        row = int(np.argmin(values))
+        ax.plot(x[row], values[row], "o", color="none", markeredgecolor=INK, markersize=7, label="best", zorder=4)
 
 
 def _smoothed(values: Float[np.ndarray, " row"], width: int) -> Float[np.ndarray, " row"]:
-    """Running geometric mean: what an eye follows on a logarithmic axis."""
+    """Running geometric mean, which follows the curve on a logarithmic axis."""
     logarithms = np.log(np.maximum(values, np.finfo(float).tiny))
     window = np.ones(width)
     return np.exp(np.convolve(logarithms, window, "same") / np.convolve(np.ones(len(values)), window, "same"))

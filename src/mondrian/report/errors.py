@@ -1,4 +1,4 @@
-"""Errors by resolution: of a model beside forecasts that know nothing, or of several models."""
+"""Errors by resolution: of a model and the baselines, or of several models."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from mondrian.report.resolutions import in_order, name_of
 
 Errors = Mapping[Resolution, Mapping[str, Summary]]
 _MARKS: dict[str, Any] = {"markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}
-REFERENCES = {"persistence": ("nothing changes", FAINT), "training_mean": ("mean of training", COLOURS[4])}
+BASELINES = {"persistence": ("persistence", FAINT), "training_mean": ("training-mean", COLOURS[4])}
 
 
 def of_one_run(evaluation: Evaluation) -> dict[str, Errors]:
-    """The model's errors and those of the two forecasts that know nothing."""
-    found: dict[str, Errors] = {"model": {entry.resolution: entry.model for entry in evaluation.one_step}}
-    for name, (title, _) in REFERENCES.items():
+    """The errors of the model and of the baselines that the evaluation has."""
+    series: dict[str, Errors] = {"model": {entry.resolution: entry.model for entry in evaluation.one_step}}
+    for name, (title, _) in BASELINES.items():
         rows = {entry.resolution: getattr(entry, name) for entry in evaluation.one_step}
-        kept = {place: row for place, row in rows.items() if row}
-        if kept:
-            found[title] = kept
-    return found
+        known = {resolution: row for resolution, row in rows.items() if row}
+        if known:
+            series[title] = known
+    return series
 
 
 def metric_names(rows: Iterable[Mapping[str, Summary]]) -> list[str]:
     """The metrics that occur, in the order of `TITLES` and then of appearance."""
-    found = {name: None for row in rows for name in row}
-    return [name for name in TITLES if name in found] + [name for name in found if name not in TITLES]
+    names = {name: None for row in rows for name in row}
+    return [name for name in TITLES if name in names] + [name for name in names if name not in TITLES]
 
 
 @styled
@@ -45,20 +45,21 @@ def draw_errors(series: Mapping[str, Errors], palette: Mapping[str, str] | None 
     rows = -(-len(names) // columns)
     figure = new_figure(max(3.0 * columns, 4.4), 2.5 * rows + 0.4)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    resolutions = in_order(place for errors in series.values() for place in errors)
-    palette = palette or {**colours(series), **dict(REFERENCES.values())}
+    resolutions = in_order(resolution for errors in series.values() for resolution in errors)
+    palette = palette or {**colours(series), **dict(BASELINES.values())}
     for ax, name in zip(panels, names, strict=False):
         for number, (title, errors) in enumerate(series.items()):
-            kept = [(x, errors[place][name]) for x, place in enumerate(resolutions) if name in errors.get(place, {})]
+            values = [errors.get(resolution, {}).get(name) for resolution in resolutions]
+            known = [(x, value) for x, value in enumerate(values) if value is not None]
             shift = 0.14 * (number - (len(series) - 1) / 2) * min(1.0, 5 / len(series))
-            x = np.array([x + shift for x, _ in kept])
-            mean = np.array([value.mean for _, value in kept])
-            away = [[value.mean - value.low for _, value in kept], [value.high - value.mean for _, value in kept]]
+            x = np.array([x + shift for x, _ in known])
+            mean = np.array([value.mean for _, value in known])
+            interval = [[value.mean - value.low for _, value in known], [value.high - value.mean for _, value in known]]
             colour = palette[title]
-            ax.errorbar(x, mean, np.abs(away), fmt="o", color=colour, label=plain(title), **_MARKS)
+            ax.errorbar(x, mean, np.abs(interval), fmt="o", color=colour, label=plain(title), **_MARKS)
             ax.plot(x, mean, color=colour, alpha=0.35, linewidth=1.0)
         ax.set_title(plain(TITLES.get(name, name)), loc="left")
-        ax.set_xticks(range(len(resolutions)), labels=[name_of(place) for place in resolutions])
+        ax.set_xticks(range(len(resolutions)), labels=[name_of(resolution) for resolution in resolutions])
         ax.set_xlim(-0.5, len(resolutions) - 0.5)
         grid_lines(ax)
         logarithmic([ax])

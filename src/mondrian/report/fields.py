@@ -1,4 +1,4 @@
-"""Input, truth, prediction and absolute error side by side, a row for each resolution."""
+"""Field panels on grids: input, truth, prediction and absolute error, a row for each resolution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_INPUTS = 3
 def draw_fields(
     fields: Fields, inputs: Sequence[str], outputs: Sequence[str], *, sample: int = 0, channel: int = 0
 ) -> Figure:
-    """One sample and one target channel at all resolutions; colours mean the same in a column."""
+    """One sample and one target channel at all resolutions; the panels of a column share one colour scale."""
     shown = varying_inputs(fields, inputs, outputs[channel])
     inputs, outputs = [plain(name) for name in inputs], [plain(name) for name in outputs]
     if fields.grid.dim == 1:
@@ -31,18 +31,18 @@ def draw_fields(
     shape = min(max(fields.grid.extent[1] / fields.grid.extent[0], 0.3), 3.0)
     figure = new_figure(2.15 * columns + 0.3, 2.05 * shape * len(rows) + 0.95, images=True)
     panels = figure.subplots(len(rows), columns, squeeze=False)
-    taken = [of_one(samples, sample, channel) for _, samples in rows]
-    content = [[plane(field) for field in (*(part[0][k] for k in shown), *part[1:])] for part in taken]
+    samples_of_rows = [of_one(samples, sample, channel) for _, samples in rows]
+    content = [[plane(field) for field in (*(part[0][k] for k in shown), *part[1:])] for part in samples_of_rows]
     start = len(shown)
-    # Panels that share their colours: each input by itself, truth with prediction, the error.
-    shared = [([place], Limits.of([row[place] for row in content])) for place in range(start)]
+    # Columns that share a colour scale: each input by itself, truth with prediction, the error.
+    shared = [([column], Limits.of([row[column] for row in content])) for column in range(start)]
     shared.append(([start, start + 1], Limits.of([row[start] for row in content])))
     shared.append(([start + 2], Limits.of_errors([row[-1] for row in content])))
-    for places, limits in shared:
-        for row, place in product(range(len(rows)), places):
-            image = show(panels[row][place], content[row][place], fields.grid, limits, fields.subdomains)
-        bar(figure, image, panels[:, places].ravel().tolist(), limits, thinness=22 * len(places), below=True)
-    for (points, _), row, (*_, error) in zip(rows, panels, taken, strict=True):
+    for group, limits in shared:
+        for row, column in product(range(len(rows)), group):
+            image = show(panels[row][column], content[row][column], fields.grid, limits, fields.subdomains)
+        bar(figure, image, panels[:, group].ravel().tolist(), limits, thinness=22 * len(group), below=True)
+    for (points, _), row, (*_, error) in zip(rows, panels, samples_of_rows, strict=True):
         row[0].set_ylabel(size(points))
         row[-1].set_xlabel(f"mean {np.mean(error):.2g}", fontsize=8, labelpad=3)
     name = outputs[channel]
@@ -53,7 +53,7 @@ def draw_fields(
 
 
 def varying_inputs(fields: Fields, inputs: Sequence[str], target: str) -> list[int]:
-    """Input channels worth a panel: of each field that is not constant the last step, the target's own field first."""
+    """The input channels with panels: the latest step of each field that varies in space, the target's field first."""
     last = {
         name.partition("[")[0]: channel
         for channel, name in enumerate(inputs)
@@ -64,14 +64,14 @@ def varying_inputs(fields: Fields, inputs: Sequence[str], target: str) -> list[i
 
 
 def constants(fields: Fields, inputs: Sequence[str], sample: int) -> str:
-    """The numbers among the inputs of a sample: `gamma = 0.0012`."""
+    """The inputs of a sample that are numbers: `gamma = 0.0012`."""
     samples = next(iter(fields.one_step.values()))
-    found = {
+    numbers = {
         name: float(samples.input[sample, channel].flat[0])
         for channel, name in enumerate(inputs)
         if all(_constant(part.input[:, channel]) for part in fields.one_step.values())
     }
-    return ", ".join(f"{name} = {value:.3g}" for name, value in found.items())
+    return ", ".join(f"{name} = {value:.3g}" for name, value in numbers.items())
 
 
 def of_one(samples: Samples, sample: int, channel: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -105,7 +105,7 @@ def _draw_lines(
         row[0].set_ylabel(size(points) + " points")
         for ax in row:
             draw_cuts(ax, fields.grid, fields.subdomains)
-            grid_lines(ax, axis="y")  # across run the cuts
+            grid_lines(ax, axis="y")  # vertical lines are the cuts
     for ax, title in zip(panels[0], [*(f"input {inputs[k]}" for k in shown), name, "absolute error"], strict=True):
         ax.set_title(title, loc="left")
     _below(figure, panels[0][-2])
@@ -114,5 +114,5 @@ def _draw_lines(
 
 def _below(figure: Figure, ax: Axes) -> None:
     handles, labels = ax.get_legend_handles_labels()
-    kept = [(handle, label) for handle, label in zip(handles, labels, strict=True) if " " in label]
-    figure.legend(*zip(*kept, strict=True), loc="outside lower center", ncols=2)
+    fields = [(handle, label) for handle, label in zip(handles, labels, strict=True) if " " in label]
+    figure.legend(*zip(*fields, strict=True), loc="outside lower center", ncols=2)

@@ -1,9 +1,8 @@
-"""Meshes in their cells, input, truth, prediction and absolute error side by side, a row for each part of the test."""
+"""Field panels on meshes: cells, input, truth, prediction and absolute error, a row for each test part."""
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +14,13 @@ from matplotlib.tri import Triangulation
 
 from mondrian.drawing.style import new_figure, plain, styled
 from mondrian.evaluation.results import again
+from mondrian.evaluation.arrays import read_arrays
 from mondrian.report.fields import MOST_INPUTS
 
 
 @dataclass(frozen=True)
 class MeshFields:
-    """What `mondrian evaluate` kept of one mesh."""
+    """The arrays of one mesh in `fields.npz`."""
 
     vertices: Float[np.ndarray, "vertex axis"]
     simplices: Int[np.ndarray, "simplex corner"]
@@ -30,17 +30,21 @@ class MeshFields:
     prediction: Float[np.ndarray, "out_channel vertex"]
 
 
-def load_meshes(file: Path) -> dict[str, list[MeshFields]]:
-    """The meshes of each part; `ValueError` naming the file where it is damaged."""
+def are_of_meshes(arrays: Iterable[str]) -> bool:
+    """Whether the names of some arrays are those of meshes."""
+    return any(name.endswith("/simplices") for name in arrays)
+
+
+def mesh_fields(file: Path) -> dict[str, list[MeshFields]]:
+    """The meshes of each part; a `ValueError` names a damaged file."""
+    arrays = read_arrays(file)
     try:
-        with open(file, "rb") as opened, np.load(opened, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        found: dict[str, list[MeshFields]] = {}
+        parts: dict[str, list[MeshFields]] = {}
         for part, number in sorted({tuple(name.split("/")[:2]) for name in arrays}):
             fields = {name: arrays[f"{part}/{number}/{name}"] for name in MeshFields.__dataclass_fields__}
-            found.setdefault(part, []).append(MeshFields(**fields))
-        return found
-    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            parts.setdefault(part, []).append(MeshFields(**fields))
+        return parts
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file} cannot be read: {error}; {again(file)}") from error
 
 
@@ -53,7 +57,7 @@ def draw_meshes(
     sample: int = 0,
     channel: int = 0,
 ) -> Figure:
-    """One mesh of each part and one target channel. Meshes of two axes only."""
+    """One mesh of each part and one target channel; the meshes have two axes."""
     rows = {part: meshes[sample] for part, meshes in parts.items()}
     inputs = inputs[:MOST_INPUTS]
     columns = len(inputs) + 4
@@ -104,26 +108,26 @@ def _show(
 
 
 def _range(values: Float[np.ndarray, " vertex"]) -> tuple[float, float]:
-    """Symmetric where a function has both signs, so that zero is white."""
+    """The limits of the colours: symmetric for values of both signs, so that zero is white."""
     low, high = float(values.min()), float(values.max())
     top = max(abs(low), abs(high))
     return (-top, top) if low < 0 < high else (low, high)
 
 
 def _cells(axes: Axes, mesh: MeshFields) -> None:
-    """The vertices in the colours of their cells, cells beside each other in different ones."""
+    """The vertices in the colours of their cells; neighbouring cells differ in colour."""
     x, y = mesh.vertices.T
     axes.triplot(x, y, mesh.simplices, color="0.7", linewidth=0.3)
     axes.scatter(x, y, c=_colouring(mesh), s=24 * 300 / len(x), cmap="tab10", vmin=0, vmax=9, rasterized=True)
 
 
 def _colouring(mesh: MeshFields) -> Int[np.ndarray, " vertex"]:
-    beside: dict[int, set[int]] = {cell: set() for cell in mesh.cells.tolist()}
+    neighbours: dict[int, set[int]] = {cell: set() for cell in mesh.cells.tolist()}
     for corners in mesh.cells[mesh.simplices].tolist():
         for cell in corners:
-            beside[cell].update(corners)
-    chosen: dict[int, int] = {}
-    for cell in sorted(beside):
-        taken = {chosen.get(other) for other in beside[cell] - {cell}}
-        chosen[cell] = next(colour for colour in range(len(beside)) if colour not in taken)
-    return np.array([chosen[cell] for cell in mesh.cells.tolist()])
+            neighbours[cell].update(corners)
+    colours: dict[int, int] = {}
+    for cell in sorted(neighbours):
+        used = {colours.get(other) for other in neighbours[cell] - {cell}}
+        colours[cell] = next(colour for colour in range(len(neighbours)) if colour not in used)
+    return np.array([colours[cell] for cell in mesh.cells.tolist()])

@@ -1,4 +1,4 @@
-"""The page: one HTML file that loads nothing, for screens light and dark, wide and narrow."""
+"""The page: one self-contained HTML file for light and dark, wide and narrow screens."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from html import escape
 
 from mondrian.drawing.style import Picture
 from mondrian.report.assets import SCRIPT, STYLE_SHEET
-from mondrian.report.chapters import Section
+from mondrian.report.section import Section
 from mondrian.report.summary import slug
 from mondrian.report.tables import pairs_table
 
-# Should a later change forget it: the browser itself is told to load nothing.
+# A safeguard against later changes: the browser refuses to load anything.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """All about one run."""
+    """The content about one run."""
 
     label: str
     summary: Mapping[str, str]
@@ -28,7 +28,7 @@ class Chapter:
 
 
 def page(chapters: Sequence[Chapter], common: Sequence[Section]) -> str:
-    """The whole page: what several runs have in `common` first, then a chapter for each run."""
+    """The whole page: first the `common` sections of several runs, then a chapter for each run."""
     if len(chapters) == 1:
         (chapter,) = chapters
         title, above = chapter.label, _summary(chapter.summary)
@@ -50,9 +50,9 @@ def page(chapters: Sequence[Chapter], common: Sequence[Section]) -> str:
 
 
 def _folded(chapter: Chapter) -> str:
-    place = slug(chapter.label)
-    content = _summary(chapter.summary) + _sections(chapter.sections, place=place) + _settings(chapter, place=place)
-    opening = f'<details class="run" id="{place}"><summary>{escape(chapter.label)}</summary>'
+    anchor = slug(chapter.label)
+    content = _summary(chapter.summary) + _sections(chapter.sections, anchor=anchor) + _settings(chapter, anchor=anchor)
+    opening = f'<details class="run" id="{anchor}"><summary>{escape(chapter.label)}</summary>'
     return f"{opening}\n{content}\n</details>\n"
 
 
@@ -61,12 +61,12 @@ def _summary(pairs: Mapping[str, str]) -> str:
     return f"<dl>{items}</dl>"
 
 
-def _sections(sections: Sequence[Section], *, place: str = "") -> str:
-    return "\n".join(_section(section, place) for section in sections)
+def _sections(sections: Sequence[Section], *, anchor: str = "") -> str:
+    return "\n".join(_section(section, anchor) for section in sections)
 
 
-def _section(section: Section, place: str) -> str:
-    name = slug(f"{place} {section.title}")
+def _section(section: Section, anchor: str) -> str:
+    name = slug(f"{anchor} {section.title}")
     note = f"<p>{_text(section.note)}</p>" if section.note else ""
     figures = "\n".join(_figure(picture) for picture in section.pictures)
     group = f"<div{' data-tabs' if section.tabs else ''}>\n{figures}\n</div>" if figures else ""
@@ -78,11 +78,11 @@ def _figure(picture: Picture) -> str:
     return f'<figure data-label="{escape(picture.label)}">\n{picture.svg}\n{caption}\n</figure>'
 
 
-def _settings(chapter: Chapter, *, place: str = "") -> str:
+def _settings(chapter: Chapter, *, anchor: str = "") -> str:
     parts = "".join(f"<h3>{escape(name)}</h3>{pairs_table(pairs)}" for name, pairs in chapter.settings.items())
-    return f'<details id="{slug(f"{place} Settings")}"><summary>Settings and versions</summary>{parts}</details>'
+    return f'<details id="{slug(f"{anchor} Settings")}"><summary>Settings and versions</summary>{parts}</details>'
 
 
 def _text(text: str) -> str:
-    """Escaped text, with `commands` set as such."""
+    """Escaped text, with `commands` in code type."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))

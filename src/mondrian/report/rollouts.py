@@ -1,4 +1,4 @@
-"""A model fed with its own output: strips of frames, and errors against time."""
+"""Rollouts: field panels of their frames, and errors against time."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from mondrian.evaluation.arrays import Frames
 from mondrian.evaluation.statistics import Summary
 from mondrian.grid import Grid
 
-LOST = 2.0  # a relative error beyond which no more is to be seen, unless all are larger
+LARGEST_SHOWN = 2.0  # relative error at which the axis ends, unless all errors are larger
 ROWS = ("truth", "prediction", "absolute error")
 _CURVES = {"relative_l2": "relative L2 error", "correlation": "correlation with the truth"}
 
 
 def picked(frames: Frames, columns: int = 6) -> Int[np.ndarray, " column"]:
-    """Frames spread over the rollout, the first and the last among them."""
+    """The numbers of some frames, evenly spread over the rollout from the first to the last."""
     count = len(frames.times)
     return np.unique(np.linspace(0, count - 1, min(columns, count)).round().astype(int))
 
 
 @styled
-def draw_strip(
+def draw_frames(
     frames: Frames, grid: Grid, subdomains: Sequence[int], *, sample: int = 0, channel: int = 0, columns: int = 6
 ) -> Figure:
-    """Truth, prediction and absolute error in rows, time to the right; of a line, the space-time diagrams."""
+    """Truth, prediction and absolute error in rows, with time to the right; in one dimension space-time diagrams."""
     truth, prediction = frames.truth[sample, :, channel], frames.prediction[sample, :, channel]
     error = np.abs(prediction - truth)
     if grid.dim == 1:
@@ -44,8 +44,8 @@ def draw_strip(
     figure = new_figure(1.5 * len(chosen) + 1.1, 1.5 * shape * len(ROWS) + 0.35, images=True)
     panels = figure.subplots(len(ROWS), len(chosen), squeeze=False)
     for rows, limits in (((0, 1), common), ((2,), of_error)):
-        for row, place in product(rows, range(len(chosen))):
-            image = show(panels[row][place], content[row][place], grid, limits, subdomains)
+        for row, column in product(rows, range(len(chosen))):
+            image = show(panels[row][column], content[row][column], grid, limits, subdomains)
         bar(figure, image, panels[list(rows)].ravel().tolist(), limits, thinness=14 * len(rows))
     for ax, step in zip(panels[0], chosen, strict=True):
         ax.set_title(f"t = {frames.times[step]:.3g}")
@@ -56,7 +56,7 @@ def draw_strip(
 
 @styled
 def draw_rollouts(series: Mapping[str, Trajectories], palette: Mapping[str, str] | None = None) -> Figure:
-    """Error and correlation against time with intervals; dotted where the correlation is lost."""
+    """Error and correlation against time with intervals; a dotted line marks the correlation time."""
     figure = new_figure(8.6, 3.2)
     panels = figure.subplots(1, len(_CURVES))
     palette = palette or colours(series)
@@ -78,9 +78,10 @@ def draw_rollouts(series: Mapping[str, Trajectories], palette: Mapping[str, str]
 
 
 def _top(errors: Sequence[Summary]) -> float:
-    """Where the axis of errors ends: what has left all bounds is not in the picture, so that the others are."""
+    """The end of the error axis: diverging curves are cut off so that others can be read."""
     least = min((value.mean for value in errors if value.mean > 0), default=0.0)
-    return min(1.05 * largest(end for value in errors for end in (value.mean, value.high)), max(LOST, 2 * least))
+    highest = largest(end for value in errors for end in (value.mean, value.high))
+    return min(1.05 * highest, max(LARGEST_SHOWN, 2 * least))
 
 
 def _draw_curve(ax: Axes, times: Sequence[float], curve: Sequence[Summary], *, label: str, colour: str) -> None:
@@ -98,14 +99,14 @@ def _draw_space_time(frames: Frames, grid: Grid, subdomains: Sequence[int], cont
     extent = (left, left + width, times[0] - step / 2, times[-1] + step / 2)
     figure = new_figure(9.2, 3.4)
     panels = figure.subplots(1, len(ROWS), sharey=True)
-    for places, limits in (((0, 1), Limits.of(content[:1])), ((2,), Limits.of_errors(content[2:]))):
+    for columns, limits in (((0, 1), Limits.of(content[:1])), ((2,), Limits.of_errors(content[2:]))):
         ends = {"cmap": limits.map, "vmin": limits.low, "vmax": limits.high}
-        for place in places:
-            ax = panels[place]
-            image = ax.imshow(content[place], origin="lower", extent=extent, aspect="auto", **ends)
+        for column in columns:
+            ax = panels[column]
+            image = ax.imshow(content[column], origin="lower", extent=extent, aspect="auto", **ends)
             draw_cuts(ax, grid, subdomains, colour="black" if limits.map is SIGNED else "white")
-            ax.set_title(ROWS[place])
+            ax.set_title(ROWS[column])
             ax.set_xlabel("x")
-        bar(figure, image, panels[list(places)].tolist(), limits)
+        bar(figure, image, panels[list(columns)].tolist(), limits)
     panels[0].set_ylabel("time")
     return figure

@@ -1,4 +1,4 @@
-"""Energy spectra of truth, prediction and error, and the error of bands of wavenumbers."""
+"""Energy spectra of truth, prediction and error, and relative errors by wavenumber band."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from mondrian.drawing.style import COLOURS, INK, grid_lines, logarithmic, new_figure, styled
 from mondrian.evaluation import Band, Spectrum
 
-# The later the thinner: the error of a model that predicts nothing is the truth, and both are seen.
+# Each line is thinner than the one below it: the error of a model that predicts zero covers the truth.
 _LINES = {"truth": (INK, "-", 2.2), "prediction": (COLOURS[1], "--", 1.5), "error": (COLOURS[0], "-", 1.0)}
 
 
 @styled
 def draw_spectra(spectra: Mapping[str, tuple[Spectrum, Sequence[Band]]]) -> Figure:
-    """A column for each resolution, log-log; below it the relative error of each band with its interval."""
+    """A log-log column for each resolution; below it the relative error of each band with its interval."""
     rows = 2 if any(bands for _, bands in spectra.values()) else 1
     width = 3.1 * len(spectra) if len(spectra) > 1 else 5.0
     figure = new_figure(width, 2.9 + 1.4 * (rows - 1))
@@ -27,7 +27,7 @@ def draw_spectra(spectra: Mapping[str, tuple[Spectrum, Sequence[Band]]]) -> Figu
     for column, (label, (spectrum, bands)) in enumerate(spectra.items()):
         above, below = panels[0][column], panels[-1][column]
         wavenumber = np.array(spectrum.wavenumber)
-        positive = wavenumber > 0  # the mean has no place on a logarithmic axis
+        positive = wavenumber > 0  # a logarithmic axis cannot show the mean
         for name, (colour, dashes, thickness) in _LINES.items():
             energy = np.array(getattr(spectrum, name))
             above.plot(wavenumber[positive], energy[positive], dashes, color=colour, linewidth=thickness, label=name)

@@ -1,4 +1,4 @@
-"""What a run was, in a few lines of text."""
+"""The summary of a run in a few lines of text."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from mondrian.training.run import Run
 
 
 def summary(run: Run, evaluation: Evaluation | None) -> dict[str, str]:
-    """Model, size, data, steps, best validation loss and speed, as far as they are known."""
+    """Model, size, data, steps, best validation loss and speed, as far as the run has them."""
     history = run.history()
     steps, least = logged(history, "step")[0], best(history)
     speeds = logged(history, "samples_per_second")[1]
     size = parameters(run)
-    found = {
+    lines = {
         "Model": _model(run.facts.get("config")),
         "Parameters": "" if size is None else f"{size:,}",
-        "Data": learnt(run),
+        "Data": learned(run),
         "Steps": f"{int(steps[-1]):,}" if len(steps) else "none yet",
         "Best validation loss": f"{number(least[1])} at step {least[0]:,}" if least else "",
-        "Speed": f"{_speed(float(np.median(speeds)))} samples a second" if len(speeds) else "",
+        "Speed": f"{_speed(float(np.median(speeds)))} samples per second" if len(speeds) else "",
         "Evaluated on": f"{evaluation.simulations:,} simulations ({evaluation.split})" if evaluation else "",
     }
-    return {name: text for name, text in found.items() if text}
+    return {name: text for name, text in lines.items() if text}
 
 
 def parameters(run: Run) -> int | None:
-    """The number of parameters, where `run.json` has it."""
-    found = run.facts.get("parameters")
-    return found if isinstance(found, int) else None
+    """The number of parameters, if `run.json` has it."""
+    count = run.facts.get("parameters")
+    return count if isinstance(count, int) else None
 
 
-def learnt(run: Run) -> str:
-    """Where the data is and what is learnt of it: `data/ac: u, gamma → u`, or of two frames `data/ns: 2 w → 2 w`."""
+def learned(run: Run) -> str:
+    """The data and the operator that is learned: `data/ac: u, gamma → u`, or with two frames `data/ns: 2 w → 2 w`."""
     data = run.facts.get("data")
     files = data.get("files") if isinstance(data, Mapping) else None
     if not isinstance(data, Mapping) or not isinstance(files, Mapping):
         return ""
-    window = data.get("window", data)  # of meshes there is none
+    window = data.get("window", data)  # data on meshes have none
     sides = []
     for side, steps in (("input", "steps_in"), ("target", "steps_out")):
         many = f"{window[steps]} " if window.get(steps, 1) > 1 else ""
@@ -55,38 +55,38 @@ def learnt(run: Run) -> str:
 
 
 def part_of(evaluation: Evaluation) -> tuple[str, str, int]:
-    """What two evaluations must have in common to be compared: data set, part of it, number of simulations."""
+    """What two evaluations must share to be compared: data set, split and number of simulations."""
     return str(Path(evaluation.data).resolve()), evaluation.split, evaluation.simulations
 
 
-def tested(run: Run, evaluation: Evaluation) -> str:
-    """What errors are means over: `8 test simulations`, and of which data where the run knows others."""
+def evaluated_on(run: Run, evaluation: Evaluation) -> str:
+    """The samples that errors are means over: `8 test simulations`, and their data if the run had other data."""
     meshes = any(entry.part for entry in evaluation.one_step)
-    what = f"{evaluation.split} meshes" if meshes else f"{evaluation.simulations:,} {evaluation.split} simulations"
-    known = run.facts.get("data", {}).get("files", {}).get("path", evaluation.data)
-    same = Path(known).resolve() == Path(evaluation.data).resolve()
-    return what if same else f"{what} of {os.path.normpath(evaluation.data)}"
+    samples = f"{evaluation.split} meshes" if meshes else f"{evaluation.simulations:,} {evaluation.split} simulations"
+    own = run.facts.get("data", {}).get("files", {}).get("path", evaluation.data)
+    same = Path(own).resolve() == Path(evaluation.data).resolve()
+    return samples if same else f"{samples} of {os.path.normpath(evaluation.data)}"
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """A name for each run: its own, with the folder where several runs have the same."""
+    """The name of each run, followed by its folder if several runs have the same name."""
     names = [run.name for run in runs]
     full = [name if names.count(name) == 1 else f"{name} ({run.folder})" for name, run in zip(names, runs, strict=True)]
-    for place, label in enumerate(full):
-        if label in full[:place]:
-            raise ValueError(f"{runs[place].folder} is given twice; needed different runs")
+    for number, label in enumerate(full):
+        if label in full[:number]:
+            raise ValueError(f"{runs[number].folder} is given twice; needed different runs")
     return full
 
 
 def settings(run: Run) -> dict[str, dict[str, str]]:
-    """All of `run.json` by dotted names: the words of the command, the configuration, data set, versions."""
+    """The content of `run.json` by dotted names: overrides, configuration, data set, versions."""
     parts = {name: part for name, part in run.facts.items() if name not in ("name", "parameters") and part}
-    found = {name: dict(_flat(part)) for name, part in parts.items()}
-    return {"folder": {"": Path(run.folder).as_posix()}, **found}
+    flat = {"overrides" if name == "words" else name: dict(_flat(part)) for name, part in parts.items()}
+    return {"folder": {"": Path(run.folder).as_posix()}, **flat}
 
 
 def number(value: float) -> str:
-    """Three digits, whole numbers of up to nine digits whole; a dash for what could not be measured.
+    """Three significant digits, whole numbers of up to nine digits in full; a dash for undefined values.
 
     >>> number(12345.0), number(2.4348e24), number(0.04567), number(math.inf), number(math.nan)
     ('12,345', '2.43e+24', '0.0457', '∞', '–')
@@ -97,7 +97,7 @@ def number(value: float) -> str:
 
 
 def slug(text: str) -> str:
-    """Letters, digits and dashes: for names of files and places in the page."""
+    """Letters, digits and dashes, for names of files and anchors."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-") or "run"
 
 
@@ -109,7 +109,7 @@ def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
     if isinstance(value, Mapping) and value:
         return [pair for key, part in value.items() for pair in _flat(part, f"{prefix}.{key}" if prefix else str(key))]
     if isinstance(value, list) and (not prefix or any(isinstance(part, Mapping) for part in value)):
-        return [pair for place, part in enumerate(value) for pair in _flat(part, f"{prefix}[{place}]")]
+        return [pair for number, part in enumerate(value) for pair in _flat(part, f"{prefix}[{number}]")]
     return [(prefix, "none" if value is None else str(value))]
 
 

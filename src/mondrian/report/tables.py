@@ -1,4 +1,4 @@
-"""Tables of the page; every text is escaped here."""
+"""The tables of the page; this module escapes every text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 from mondrian.evaluation import Evaluation, FieldErrors, OneStep, Trajectories
 from mondrian.evaluation.statistics import Summary
 from mondrian.evaluation.tables import TITLES
-from mondrian.report.errors import REFERENCES, Errors, metric_names
+from mondrian.report.errors import BASELINES, Errors, metric_names
 from mondrian.report.resolutions import in_order, name_of
 from mondrian.report.summary import number
 
@@ -20,7 +20,7 @@ _SHORT = {"mae": "MAE", "mse": "MSE", "relative_l2": "relative L2", "maximum": "
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a comparison: a value for each run, `None` where it has none."""
+    """One column of a comparison: a value for each run, or `None`."""
 
     group: str
     title: str
@@ -29,7 +29,7 @@ class Column:
     notes: Sequence[str] = ()  # a line below each value
 
     def best(self) -> float:
-        """The best mean; NaN where there is none."""
+        """The best mean; NaN if there is none."""
         known = [value.mean for value in self.values if value and math.isfinite(value.mean)]
         if not known or self.better == "neither":
             return math.nan
@@ -37,12 +37,12 @@ class Column:
 
 
 def errors_table(evaluation: Evaluation) -> str:
-    """Errors of one run, a row for each resolution; the last column compares with the better simple forecast."""
+    """Errors of one run, a row for each resolution; the last column compares with the better baseline."""
     return _compared({name_of(entry.resolution): entry for entry in evaluation.one_step}, of="points")
 
 
 def fields_table(evaluation: Evaluation) -> str:
-    """The same of each field; nothing where there is only one."""
+    """The errors of each field; empty if there is only one field."""
     rows = {
         f"{name_of(entry.resolution)}, {field}": errors
         for entry in evaluation.one_step
@@ -52,17 +52,17 @@ def fields_table(evaluation: Evaluation) -> str:
 
 
 def _compared(entries: Mapping[str, OneStep | FieldErrors], *, of: str) -> str:
-    there = {title: side for side, (title, _) in REFERENCES.items() if any(getattr(e, side) for e in entries.values())}
+    baselines = {title: key for key, (title, _) in BASELINES.items() if any(getattr(e, key) for e in entries.values())}
     names = metric_names(entry.model for entry in entries.values())
     titles = [_SHORT.get(name, name) for name in names]
-    titles += [f"MAE, {title}" for title in there] + (["times better"] if there else [])
+    titles += [f"MAE, {title} baseline" for title in baselines] + (["times smaller"] if baselines else [])
     rows = []
     for label, entry in entries.items():
         cells = [_cell(entry.model.get(name)) for name in names]
-        others = [(getattr(entry, side) or {}).get("mae") for side in there.values()]
-        cells += [_cell(other) for other in others]
-        known = [other.mean for other in others if other]
-        if there:
+        errors = [(getattr(entry, key) or {}).get("mae") for key in baselines.values()]
+        cells += [_cell(error) for error in errors]
+        known = [error.mean for error in errors if error]
+        if baselines:
             cells.append(f'<td class="strong">{number(_ratio(known, entry.model.get("mae")))}</td>')
         rows.append(f'<tr><th scope="row">{escape(label)}</th>{"".join(cells)}</tr>')
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in [of, *titles])
@@ -70,7 +70,7 @@ def _compared(entries: Mapping[str, OneStep | FieldErrors], *, of: str) -> str:
 
 
 def comparison_table(names: Sequence[str], columns: Sequence[Column], *, of: str = "run") -> str:
-    """A row for each name, the best of each column in bold; a click on a heading sorts."""
+    """A row for each name, with the best of each column in bold; a click on a heading sorts the rows."""
     groups: dict[str, int] = {}
     for column in columns:
         groups[column.group] = groups.get(column.group, 0) + 1
@@ -78,9 +78,9 @@ def comparison_table(names: Sequence[str], columns: Sequence[Column], *, of: str
     titles = [of, *(column.title for column in columns)]
     below = "".join(f'<th scope="col"><button type="button">{escape(title)}</button></th>' for title in titles)
     rows = []
-    for place, name in enumerate(names):
+    for row, name in enumerate(names):
         cells = "".join(
-            _cell(column.values[place], best=column.best(), note=column.notes[place] if column.notes else "")
+            _cell(column.values[row], best=column.best(), note=column.notes[row] if column.notes else "")
             for column in columns
         )
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
@@ -91,17 +91,18 @@ def comparison_table(names: Sequence[str], columns: Sequence[Column], *, of: str
 
 def comparison_columns(series: Mapping[str, Errors]) -> list[Column]:
     """A column for each metric at each resolution that occurs."""
-    resolutions = in_order(place for errors in series.values() for place in errors)
-    return [
-        Column(TITLES.get(name, name), name_of(place), [row.get(place, {}).get(name) for row in series.values()])
-        for name in metric_names(row for errors in series.values() for row in errors.values())
-        for place in resolutions
-        if any(name in row.get(place, {}) for row in series.values())
-    ]
+    resolutions = in_order(resolution for errors in series.values() for resolution in errors)
+    columns = []
+    for name in metric_names(row for errors in series.values() for row in errors.values()):
+        for resolution in resolutions:
+            values = [errors.get(resolution, {}).get(name) for errors in series.values()]
+            if any(values):
+                columns.append(Column(TITLES.get(name, name), name_of(resolution), values))
+    return columns
 
 
 def diverged(entry: Trajectories | None) -> str:
-    """How many simulations of a rollout did not stay finite; nothing where all did."""
+    """The number of diverged simulations of a rollout; empty if all stayed finite."""
     return f"{entry.diverged:,} of {entry.simulations:,} diverged" if entry and entry.diverged else ""
 
 
@@ -122,14 +123,15 @@ def _cell(value: Summary | None, *, best: float = math.nan, note: str = "") -> s
     text = f"<b>{text}</b>" if value.mean == best else text
     spread = math.isfinite(value.low) and value.low != value.high
     interval = f"<small>{number(value.low)} – {number(value.high)}</small>" if spread else ""
-    size = f' data-value="{value.mean!r}"' if math.isfinite(value.mean) else ""  # without one, sorted as the largest
-    return f"<td{size}>{text}{interval}{below}</td>"
+    # The script sorts cells without a value as the largest.
+    sort_key = f' data-value="{value.mean!r}"' if math.isfinite(value.mean) else ""
+    return f"<td{sort_key}>{text}{interval}{below}</td>"
 
 
-def _ratio(others: Sequence[float], own: Summary | None) -> float:
-    if not others or own is None or not own.mean > 0:
+def _ratio(baselines: Sequence[float], model: Summary | None) -> float:
+    if not baselines or model is None or not model.mean > 0:
         return math.nan
-    return min(others) / own.mean
+    return min(baselines) / model.mean
 
 
 def _wrapped(content: str, *, kind: str = "") -> str:
