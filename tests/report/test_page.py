@@ -174,7 +174,7 @@ def test_each_of_several_fields_has_a_row(tmp_path: Path) -> None:
     file.write_text(json.dumps(content))
     page = write_report([run], tmp_path / "report.html")[0].read_text()
     assert re.findall(r'<th scope="col">points, field</th><th scope="col">(.*?)</th></tr>', page) == [
-        '</th><th scope="col">'.join(("MAE", "relative L2", "MAE, persistence baseline", "times smaller"))
+        '</th><th scope="col">'.join(("MAE", "relative L2", "MAE, persistence", "baseline / model"))
     ]
     assert "the second the errors of each field" in page
     assert cell(page, "8 × 8, u", 0.01).startswith("0.01<small>")

@@ -60,8 +60,8 @@ def _errors(evaluation: Evaluation, samples: str, prefix: str) -> Section:
     counts = ", ".join(f"{entry.samples:,} at {name_of(entry.resolution)}" for entry in evaluation.one_step)
     note = f"Means over {samples} with bootstrap intervals. Samples: {counts}."
     series = of_one_run(evaluation)
-    baselines = " and the ".join(f"{title} baseline" for title in series if title != "model")
-    caption = f"Errors of the model and of the {baselines}." if baselines else "Errors of the model."
+    baselines = " and ".join(title for title in series if title != "model")
+    caption = f"Errors of the model beside baselines: {baselines}." if baselines else "Errors of the model."
     picture = Picture.of(draw_errors(series), name=f"{prefix}errors", label="Error by resolution", caption=caption)
     of_each = fields_table(evaluation)
     note += " The first table has means over all fields, the second the errors of each field." if of_each else ""

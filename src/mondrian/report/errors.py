@@ -17,7 +17,7 @@ from mondrian.report.resolutions import in_order, name_of
 
 Errors = Mapping[Resolution, Mapping[str, Summary]]
 _MARKS: dict[str, Any] = {"markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}
-BASELINES = {"persistence": ("persistence", FAINT), "training_mean": ("training-mean", COLOURS[4])}
+BASELINES = {"persistence": ("persistence", FAINT), "training_mean": ("training mean", COLOURS[4])}
 
 
 def of_one_run(evaluation: Evaluation) -> dict[str, Errors]:

@@ -55,7 +55,7 @@ def _compared(entries: Mapping[str, OneStep | FieldErrors], *, of: str) -> str:
     baselines = {title: key for key, (title, _) in BASELINES.items() if any(getattr(e, key) for e in entries.values())}
     names = metric_names(entry.model for entry in entries.values())
     titles = [_SHORT.get(name, name) for name in names]
-    titles += [f"MAE, {title} baseline" for title in baselines] + (["times smaller"] if baselines else [])
+    titles += [f"MAE, {title}" for title in baselines] + (["baseline / model"] if baselines else [])
     rows = []
     for label, entry in entries.items():
         cells = [_cell(entry.model.get(name)) for name in names]
