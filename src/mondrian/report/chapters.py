@@ -6,7 +6,6 @@ import shlex
 
 from mondrian.drawing.style import Picture
 from mondrian.evaluation import Evaluation
-from mondrian.evaluation.arrays import Fields
 from mondrian.evaluation.results import FIELDS
 from mondrian.report.curves import best, draw_history
 from mondrian.report.errors import draw_errors, of_one_run

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation
 
 from mondrian.drawing.style import new_figure, plain, styled
-from mondrian.evaluation.results import again
 from mondrian.evaluation.arrays import read_arrays
+from mondrian.evaluation.results import again
 from mondrian.report.fields import MOST_INPUTS
 
 
