@@ -29,12 +29,12 @@ def test_pieces_name_the_rows_in_their_order(ring):
     owners = torch.arange(3, 10)
     for start in range(-4 if ring else 3, 10):
         for stop in range(start, 14 if ring else 11):
-            found = [
+            owners_of_rows = [
                 partition.bounds[piece.owner] + piece.start + n
                 for piece in partition.pieces(start, stop)
                 for n in range(piece.number)
             ]
-            assert found == [int(owners[(row - 3) % 7]) for row in range(start, stop)]
+            assert owners_of_rows == [int(owners[(row - 3) % 7]) for row in range(start, stop)]
 
 
 def test_what_one_process_sends_is_what_the_other_expects():

@@ -35,8 +35,8 @@ def free_port():
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    """What each of the processes found, and the folder they worked in."""
+def measured(tmp_path_factory):
+    """The folder of the ranks, and the measurements of each."""
     folder = tmp_path_factory.mktemp("spread")
     torch.manual_seed(0)
     surrogate().save_pretrained(folder / "model")
@@ -49,68 +49,68 @@ def found(tmp_path_factory):
     )
     write_shard(folder / "start.hdf5", simulations, name="start", identity={})
     mp.start_processes(work, (str(folder), [free_port(), free_port()]), nprocs=NUMBER, start_method="fork")
-    return folder, [json.loads((folder / f"found_{rank}.json").read_text()) for rank in range(NUMBER)]
+    return folder, [json.loads((folder / f"measured_{rank}.json").read_text()) for rank in range(NUMBER)]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_outputs_and_gradients_are_those_of_one_process(found, case):
-    for numbers in (of_rank[case] for of_rank in found[1]):
+def test_outputs_and_gradients_are_those_of_one_process(measured, case):
+    for numbers in (of_rank[case] for of_rank in measured[1]):
         assert numbers["output"] < 1e-10
         assert numbers["gradient"] < 1e-10
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_as_much_is_exchanged_as_the_formula_says(found, case):
-    for numbers in (of_rank[case] for of_rank in found[1]):
+def test_the_traffic_is_that_of_the_formula(measured, case):
+    for numbers in (of_rank[case] for of_rank in measured[1]):
         assert numbers["received"] == numbers["expected received"]
         assert numbers["given back"] == numbers["expected given back"]
 
 
-def test_windows_that_lie_in_a_slab_exchange_nothing_but_the_shifted_ones(found):
+def test_only_shifted_windows_exchange_rows_where_windows_lie_in_a_slab(measured):
     # 2 x 2 windows of 8 x 4 cells of 6 points and 16 channels, two samples: of two blocks the second is shifted
     case = "swin, 2 processes"
     a_row = 2 * 2 * 16 * 6 * 4
-    assert [numbers[case]["received"] for numbers in found[1]] == [a_row] * 4
+    assert [numbers[case]["received"] for numbers in measured[1]] == [a_row] * 4
     # round the ring both ends of each slab share a window with the other process
-    assert found[1][0]["swin periodic, 2 processes"]["received"] == 2 * a_row
+    assert measured[1][0]["swin periodic, 2 processes"]["received"] == 2 * a_row
 
 
 @pytest.mark.parametrize("case", COSTS)
-def test_as_much_is_multiplied_as_the_cost_model_says(found, case):
+def test_the_operations_are_those_of_the_cost_model(measured, case):
     """Operations outside attention are counted elsewhere; the bias of positions, some thousands, is left out."""
-    for numbers in (of_rank[f"cost of {case}"] for of_rank in found[1]):
+    for numbers in (of_rank[f"cost of {case}"] for of_rank in measured[1]):
         assert numbers["multiplied"] == pytest.approx(numbers["expected multiplied"], rel=2e-3)
 
 
 @pytest.mark.parametrize("case", COSTS)
-def test_a_process_keeps_its_share_of_each_sample_and_what_came_from_others(found, case):
-    for numbers in (of_rank[f"cost of {case}"] for of_rank in found[1]):
+def test_a_rank_keeps_its_share_of_each_sample_and_what_it_received(measured, case):
+    for numbers in (of_rank[f"cost of {case}"] for of_rank in measured[1]):
         share = numbers["share"] * numbers["kept alone"]
         assert numbers["kept"] < numbers["kept alone"]
         assert abs(numbers["kept"] - share) < 4 * numbers["received"]  # keys and values, and how they are grouped
 
 
-def test_copies_add_up_to_second_order(found):
-    for rank, of_rank in enumerate(found[1]):
+def test_gradients_of_copies_add_up_to_second_order(measured):
+    for rank, of_rank in enumerate(measured[1]):
         numbers = of_rank["copies"]
         assert numbers["rows"] == ([3, 4, 1, 2, 3, 4], [3, 4, 1])[rank % 2]
         assert numbers["first"] < 1e-12
         assert numbers["second"] < 1e-12
 
 
-def test_data_and_subdomains_together(found):
-    assert all(of_rank["data and subdomains"]["gradient"] < 1e-12 for of_rank in found[1])
+def test_data_and_subdomains_together(measured):
+    assert all(of_rank["data and subdomains"]["gradient"] < 1e-12 for of_rank in measured[1])
 
 
-def test_what_cannot_be_shared_is_refused_by_all(found):
-    for of_rank in found[1]:
+def test_all_ranks_refuse_what_cannot_be_shared(measured):
+    for of_rank in measured[1]:
         few, uneven = of_rank["refused"]
         assert "2 rows of subdomains cannot be shared by 4 ranks" in few
         assert "do not divide the points=(5, 4)" in uneven
 
 
-def test_the_command_under_torchrun_writes_what_one_process_predicts(found):
-    folder = found[0]
+def test_the_command_under_torchrun_writes_what_one_process_predicts(measured):
+    folder = measured[0]
     model = load_model(folder / "model")
     with h5py.File(folder / "start.hdf5") as file:
         u, gamma = file["t0_fields/u"][:, 0], file["scalars/gamma"][:]
@@ -122,4 +122,4 @@ def test_the_command_under_torchrun_writes_what_one_process_predicts(found):
         np.testing.assert_array_equal(file["scalars/gamma"][:], gamma)
     np.testing.assert_allclose(np.load(folder / "next.npy"), expected[:, :1], rtol=1e-4, atol=1e-5)
     assert not list(folder.glob(".*.partial"))
-    assert [of_rank["rows read"] for of_rank in found[1]] == [[[0, 6]], [[6, 12]], [[12, 18]], [[18, 24]]]
+    assert [of_rank["rows read"] for of_rank in measured[1]] == [[[0, 6]], [[6, 12]], [[12, 18]], [[18, 24]]]

@@ -73,12 +73,12 @@ def test_one_process_alone_is_a_group_too(kind, stagger, tmp_path):
     """On a ring its own rows are its neighbours."""
     model = small(kind, periodic=True, stagger=stagger, subdomains=(8, 4), n_layers=2)
     x = torch.randn(1, 2, 8 * 3, 4 * 2)
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'rendezvous'}", rank=0, world_size=1)
     try:
-        found = SpreadModel(model, Processes(dist.group.WORLD))(x)
+        spread = SpreadModel(model, Processes(dist.group.WORLD))(x)
     finally:
         dist.destroy_process_group()
-    torch.testing.assert_close(found, model(x))
+    torch.testing.assert_close(spread, model(x))
 
 
 def test_what_sees_everything_cannot_be_streamed():

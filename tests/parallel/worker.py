@@ -93,10 +93,10 @@ def differences(case, processes):
     expected = model(x)
     wanted = torch.autograd.grad((expected * weights).sum(), parameters)
     output = spread(x)
-    found = torch.autograd.grad((output * weights).sum(), parameters)
+    gradients = torch.autograd.grad((output * weights).sum(), parameters)
     error = (output - expected).abs().max().item()
     gradient = 0.0
-    for mine, true in zip(found, wanted, strict=True):
+    for mine, true in zip(gradients, wanted, strict=True):
         mean = mine.contiguous() / processes.number
         dist.all_reduce(mean, group=processes.group)
         gradient = max(gradient, ((mean - true).abs().max() / true.abs().max().clamp(min=1e-3)).item())
@@ -189,9 +189,9 @@ def data_and_subdomains(mesh):
     own = mesh.get_local_rank("data")
     spread = SpreadModel(model, Processes(mesh.get_group("subdomains")))
     here = (spread(x[own : own + 1]) - target[own : own + 1]).square().mean()
-    found = torch.autograd.grad(here, list(model.parameters()))
+    gradients = torch.autograd.grad(here, list(model.parameters()))
     worst = 0.0
-    for mine, true in zip(found, wanted, strict=True):
+    for mine, true in zip(gradients, wanted, strict=True):
         mean = mine.contiguous() / NUMBER
         dist.all_reduce(mean)
         worst = max(worst, (mean - true).abs().max().item())
@@ -237,15 +237,15 @@ def work(rank: int, folder: str, ports: list[int]) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(NUMBER), LOCAL_RANK=str(rank), MASTER_ADDR="localhost")
     rows_read = predicted(Path(folder), ports)
     torch.set_default_dtype(torch.float64)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=NUMBER)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=NUMBER)
     pairs, everybody = mesh_of(torch.device("cpu"), subdomains=2), Processes(dist.group.WORLD)
     groups = {2: Processes(pairs.get_group("subdomains")), 4: everybody}
-    found = {name: differences(case, groups[case["number"]]) for name, case in CASES.items()}
-    found |= {f"cost of {name}": costs(CASES[name], groups[CASES[name]["number"]]) for name in COSTS}
-    found["rows read"] = rows_read
-    found["copies"] = sum_of_copies(groups[2])
-    found["data and subdomains"] = data_and_subdomains(pairs)
-    found["refused"] = refused(everybody)
-    (Path(folder) / f"found_{rank}.json").write_text(json.dumps(found))
+    measured = {name: differences(case, groups[case["number"]]) for name, case in CASES.items()}
+    measured |= {f"cost of {name}": costs(CASES[name], groups[CASES[name]["number"]]) for name in COSTS}
+    measured["rows read"] = rows_read
+    measured["copies"] = sum_of_copies(groups[2])
+    measured["data and subdomains"] = data_and_subdomains(pairs)
+    measured["refused"] = refused(everybody)
+    (Path(folder) / f"measured_{rank}.json").write_text(json.dumps(measured))
     dist.barrier()
     dist.destroy_process_group()
