@@ -2,8 +2,8 @@
 
   python examples/allen_cahn.py [scale=cpu] [any other setting of `mondrian train`]
 
-Data are simulated first. Without arguments it takes a minute (scale=smoke), and learns next to nothing. A second
-time say run=ANOTHER_FOLDER, or resume=true.
+The data are simulated first. Without arguments it takes a minute (scale=smoke) and learns next to nothing. To run it
+again, add run=ANOTHER_FOLDER or resume=true.
 """
 
 import sys
@@ -13,8 +13,8 @@ from mondrian.report import write_report
 from mondrian.training import train
 
 
-def main(words: list[str]) -> None:
-    run = train("allen_cahn/vit_sepmo", "scale=smoke", *words, progress=True)
+def main(overrides: list[str]) -> None:
+    run = train("allen_cahn/vit_sepmo", "scale=smoke", *overrides, progress=True)
 
     surrogate = run.surrogate()  # physical units in and out, any resolution
     results = evaluate(surrogate, run.data(), progress=True)

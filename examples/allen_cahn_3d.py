@@ -3,8 +3,8 @@
   python examples/allen_cahn_3d.py [scale=cpu] [any other setting of `mondrian train`]
 
 From the initial field and gamma to the field at t = 6, by a transformer over 4 x 4 x 4 subdomains. Data are simulated
-first, at 48^3. Without arguments it takes a minute (scale=smoke), and learns next to nothing. A second time say
-run=ANOTHER_FOLDER, or resume=true.
+first, at 48^3. Without arguments it takes a minute (scale=smoke) and learns next to nothing. To run it again, add
+run=ANOTHER_FOLDER or resume=true.
 """
 
 import sys
@@ -14,8 +14,8 @@ from mondrian.report import write_report
 from mondrian.training import train
 
 
-def main(words: list[str]) -> None:
-    run = train("allen_cahn3d/staggered", "scale=smoke", *words, progress=True)
+def main(overrides: list[str]) -> None:
+    run = train("allen_cahn3d/staggered", "scale=smoke", *overrides, progress=True)
 
     surrogate = run.surrogate()  # physical units in and out, any resolution
     results = evaluate(surrogate, run.data(), batch_size=4, progress=True)

@@ -1,10 +1,10 @@
-"""Chaos on a ring, in 1-D: learn one unit of time of Kuramoto-Sivashinsky, roll it out, look at the space-time diagram.
+"""Chaos on a ring, in 1-D: learn one unit of time of Kuramoto-Sivashinsky, roll it out, draw it in space and time.
 
   python examples/kuramoto_sivashinsky.py [scale=cpu] [any other setting of `mondrian train`]
 
 Trained over several applications in a row (unroll) at 64 points, evaluated at 64 and finer. Data are simulated
-first. Without arguments it takes a minute (scale=smoke), and learns next to nothing. A second time say
-run=ANOTHER_FOLDER, or resume=true.
+first. Without arguments it takes a minute (scale=smoke) and learns next to nothing. To run it again, add
+run=ANOTHER_FOLDER or resume=true.
 """
 
 import sys
@@ -14,8 +14,8 @@ from mondrian.report import write_report
 from mondrian.training import train
 
 
-def main(words: list[str]) -> None:
-    run = train("kuramoto_sivashinsky/staggered", "scale=smoke", *words, progress=True)
+def main(overrides: list[str]) -> None:
+    run = train("kuramoto_sivashinsky/staggered", "scale=smoke", *overrides, progress=True)
 
     results = evaluate(run.surrogate(), run.data(), horizon=40, progress=True)
     results.save(run.evaluation)

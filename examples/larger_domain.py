@@ -1,9 +1,9 @@
-"""Train on a square, run on a domain twice as long: subdomains of a physical size, of which there are then more.
+"""Train on a square and predict on a domain twice as long, which has more subdomains of the same physical size.
 
   python examples/larger_domain.py [folder] [simulations] [steps of training]
 
-Allen-Cahn on [0, 2]^2, then on [0, 4] x [0, 2]. What makes it possible: `subdomain_size` in place of `subdomains`, and
-a position that speaks of offsets (`RelativeBias`) instead of places. A few minutes on one core; one simulation of each
+Allen-Cahn on [0, 2]^2, then on [0, 4] x [0, 2]. It needs `subdomain_size` in place of `subdomains`, and
+a position that depends on offsets (`RelativeBias`) instead of places. A few minutes on one core; one simulation of each
 domain is drawn into the folder.
 """
 
@@ -93,8 +93,8 @@ def main(folder: Path, simulations: int = 512, max_steps: int = 600) -> dict[str
         entry = evaluate(run.surrogate(), data, progress=True).one_step[0]
         assert entry.persistence is not None
         errors[name] = entry.model["mae"].mean
-        nothing = entry.persistence["mae"].mean
-        print(f"{name}: mean absolute error {errors[name]:.4f}; if nothing changed {nothing:.4f}")
+        persistence = entry.persistence["mae"].mean
+        print(f"{name}: mean absolute error {errors[name]:.4f}; persistence baseline {persistence:.4f}")
     draw(run.surrogate(), domains, folder / "larger_domain.png")
     print(f"see {folder / 'larger_domain.png'}")
     return errors
