@@ -134,7 +134,7 @@ def test_where_the_solver_fails_the_model_answers_and_the_reason_is_told(flow: E
     assert alone.unsolved == ""
     torch.testing.assert_close(answer.given, alone.given)
     torch.testing.assert_close(answer.predicted, alone.predicted)
-    assert len(flow.shares(question)) == 2
+    assert len(flow.attention_map(question)) == 2
 
 
 def test_where_the_solver_fails_what_is_stored_stays_the_truth(flow: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,13 +183,13 @@ def test_solved_for_a_changed_input_the_truth_is_that_of_the_equation(phases: Ex
 
 def test_shares_are_those_of_the_question_that_was_asked(phases: Explorer) -> None:
     question = Question(points=(8, 8), strokes=(Stroke(field="u", at=(0.1, 0.1), width=0.3, amount=2.0),))
-    found = phases.shares(question)
+    found = phases.attention_map(question)
     x = torch.stack(list(phases.ask(question).given.values()))[None]
     expected = attention_map(phases.surrogate, x, phases.grid.with_points((8, 8)))
     assert [each.block for each in found] == ["model.blocks.0", "model.blocks.1"]
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one.weights, other.weights)
-    plain = phases.shares(Question(points=(8, 8)))
+    plain = phases.attention_map(Question(points=(8, 8)))
     assert not torch.allclose(plain[0].weights, found[0].weights, atol=1e-6)
 
 
@@ -228,19 +228,19 @@ def test_models_of_other_precisions_answer_and_look(dtype: torch.dtype, folder: 
     question = Question(points=(8, 8))
     tolerance = {"rtol": 0.0, "atol": 1e-5 if dtype is torch.float64 else 0.2}
     torch.testing.assert_close(other.ask(question).predicted, single.ask(question).predicted, **tolerance)
-    for one, two in zip(other.shares(question), single.shares(question), strict=True):
+    for one, two in zip(other.attention_map(question), single.attention_map(question), strict=True):
         torch.testing.assert_close(one.weights.float(), two.weights, **tolerance)
 
 
 def test_subdomains_of_a_size_and_a_unet_are_explored_too(folder: Path) -> None:
     splits = data("navier_stokes", folder)
     sized = surrogate(splits, subdomains=(), subdomain_size=(math.tau / 4, math.tau / 4))
-    assert len(Explorer(sized, splits).shares(Question(points=(16, 16)), at=(0.1, 0.9))) == 2
+    assert len(Explorer(sized, splits).attention_map(Question(points=(16, 16)), at=(0.1, 0.9))) == 2
     unet = unet_no(
         in_channels=2, out_channels=2, hidden_channels=8, subdomains=(4, 4), levels=2, grid=splits.dataset("test").grid
     )
     spec = replace(surrogate(splits).spec, model=replace(unet.spec, grid=replace(unet.spec.grid, points=())))
-    found = Explorer(spec.build(), splits).shares(Question(points=(16, 16)), at=(0.1, 0.9))
+    found = Explorer(spec.build(), splits).attention_map(Question(points=(16, 16)), at=(0.1, 0.9))
     assert {each.lattice.counts for each in found} == {(4, 4), (2, 2)}
 
 
@@ -258,19 +258,19 @@ def test_what_is_given_out_can_be_changed_without_harm(phases: Explorer) -> None
         (Question(points=(8,)), r"points=\(8,\) have 1 axes; needed 2"),
         (Question(points=(8, 8), simulation=3), "simulation=3 must be from 0 to 2"),
         (Question(points=(8, 8), step=1), "step=1 must be from 0 to 0"),
-        (Question(points=(8, 8), numbers=(("nu", 1.0),)), "'nu' is no number that the model is given; .*: gamma"),
+        (Question(points=(8, 8), numbers=(("nu", 1.0),)), "'nu' is not a number of the input; .*: gamma"),
         (Question(points=(8, 8), numbers=(("gamma", -1.0),)), "'gamma' holds -1; needed positive numbers"),
         (
             Question(points=(8, 8), strokes=(Stroke(field="v", at=(0.0, 0.0), width=0.1, amount=1.0),)),
-            "'v' is no field that the model is given; needed one of: u",
+            "'v' is not a field of the input; needed one of: u",
         ),
         (
             Question(points=(8, 8), strokes=(Stroke(field="u", at=(0.0,), width=0.1, amount=1.0),)),
-            "needs a place along each of 2 axes",
+            "needs a position along each of 2 axes",
         ),
         (
             Question(points=(8, 8), strokes=(Stroke(field="u", at=(0.0,), width=0.1, amount=1.0),), solve=True),
-            "needs a place along each of 2 axes",
+            "needs a position along each of 2 axes",
         ),
     ],
 )

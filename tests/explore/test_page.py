@@ -100,7 +100,7 @@ def test_a_solver_that_fails_says_so_in_the_place_of_the_truth(tmp_path: Path) -
     )
     assert seen.console == []
     reason = "dt=0.05 is too long a step for these values on (32,) points: they blew up"
-    assert told(seen) == [f"false No truth is known: {reason}.", "true fine"]
+    assert told(seen) == [f"false No truth: {reason}.", "true fine"]
 
 
 def test_other_points_numbers_and_frames(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_other_points_numbers_and_frames(tmp_path: Path) -> None:
         "0.0020 0.002",
         "3 of 3, t = 18 prediction u, t = 18 true",
         "points=(12,) have 1 axes, needed 2",
-        "12 by 9 are no points, needed numbers such as 48x48",
+        "12 by 9 is not a number of points for each axis, needed for example 48x48",
     ]
 
 
@@ -144,7 +144,7 @@ def test_a_click_shows_who_looks_at_whom_where_they_are(tmp_path: Path) -> None:
         $("look").click();
         point("pointerdown", 0.9, 0.9);
         await settled();
-        const { blocks } = await request("/shares", { question: question(), at: [0.9, 0.1] });
+        const { blocks } = await request("/attention", { question: question(), at: [0.9, 0.1] });
         tell(blocks.map((block) => block.subdomain), $("blocks").querySelectorAll("canvas").length);
         const canvas = $("blocks").querySelector("canvas"), [block] = blocks, weights = floats(block.weights[0]);
         const found = weights.indexOf(weights.reduce((a, b) => Math.max(a, b))), box = block.boxes[found];

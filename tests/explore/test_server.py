@@ -99,9 +99,9 @@ def test_an_answer_without_a_truth_carries_the_reason(server: Server, monkeypatc
 
 
 def test_shares_are_of_the_subdomain_at_the_place(server: Server) -> None:
-    status, found = request(server, "/shares", {"question": {"points": [8, 8]}, "at": [0.9, 0.1]})
+    status, found = request(server, "/attention", {"question": {"points": [8, 8]}, "at": [0.9, 0.1]})
     assert status == 200
-    shares = server.explorer.shares(Question(points=(8, 8)))
+    shares = server.explorer.attention_map(Question(points=(8, 8)))
     assert [block["subdomain"] for block in found["blocks"]] == [2, 6]  # of 2 x 2, and of 3 x 3 moved ones
     for block, each in zip(found["blocks"], shares, strict=True):
         weights = np.stack([decoded(text, each.lattice.size) for text in block["weights"]])
@@ -116,8 +116,8 @@ def test_shares_are_of_the_subdomain_at_the_place(server: Server) -> None:
         ("/ask", {"points": [8]}, {}, 400, "have 1 axes; needed 2"),
         ("/ask", b"{", {}, 400, "Expecting property name"),
         ("/ask", {"points": [8, 8], "numbers": [["gamma", -1.0]]}, {}, 400, "needed positive numbers"),
-        ("/shares", {"points": [8, 8]}, {}, 400, "needed a question, and at"),
-        ("/shares", {"question": {"points": [8, 8]}, "at": [2.0, 0.0]}, {}, 400, "must be from 0 to 1"),
+        ("/attention", {"points": [8, 8]}, {}, 400, "needed a question, and at"),
+        ("/attention", {"question": {"points": [8, 8]}, "at": [2.0, 0.0]}, {}, 400, "must be from 0 to 1"),
         ("/nothing", None, {}, 404, "there is no /nothing"),
         ("/nothing", {}, {}, 404, "there is no /nothing"),
         (
@@ -130,8 +130,8 @@ def test_shares_are_of_the_subdomain_at_the_place(server: Server) -> None:
         ("/", None, {"X_Mondrian_Key": ""}, 403, "needed the whole address"),
         ("/ask", {"points": [8, 8]}, {"X_Mondrian_Key": ""}, 403, "needed the whole address"),
         ("/ask", {"points": [8, 8], "strokes": None}, {}, 400, "strokes=None must be a list"),
-        ("/shares", {"question": {"points": [8, 8]}, "at": 5}, {}, 400, "at=5 must be a list of numbers"),
-        ("/shares", {"question": {"points": [8, 8]}, "at": ["a", "b"]}, {}, 400, "must be a list of numbers"),
+        ("/attention", {"question": {"points": [8, 8]}, "at": 5}, {}, 400, "at=5 must be a list of numbers"),
+        ("/attention", {"question": {"points": [8, 8]}, "at": ["a", "b"]}, {}, 400, "must be a list of numbers"),
         ("/ask", {"points": [8, 8]}, {"Content_Type": "text/plain"}, 415, "needed application/json"),
         ("/ask", b"", {"Content_Length": str(LARGEST + 1)}, 413, "of at most"),
         ("/ask", b"", {"Content_Length": "-1"}, 413, "of at most"),
@@ -212,7 +212,7 @@ def test_a_mistake_of_ours_ends_nothing(
 def test_the_key_is_another_one_each_time_and_a_port_that_is_taken_is_named(server: Server) -> None:
     with Server(server.explorer) as other:
         assert other.key != server.key
-    with pytest.raises(ValueError, match=f"port={server.server_port} cannot be had"):
+    with pytest.raises(ValueError, match=f"port={server.server_port} is not available"):
         Server(server.explorer, server.server_port)
-    with pytest.raises(ValueError, match="port=70000 cannot be had"):
+    with pytest.raises(ValueError, match="port=70000 is not available"):
         Server(server.explorer, 70000)

@@ -1,18 +1,18 @@
-"""Explore a trained model in the browser: paint on its input, change resolution and numbers, see who looks at whom.
+"""Explore a trained model in the browser: paint on its input, change resolution and numbers, see attention maps.
 
   mondrian explore runs/allen_cahn/vit_sepmo_cpu              prints the address of a page on this machine
-  mondrian explore runs/ns split=valid                        samples of another part of the data
-  mondrian explore runs/ac path=data/other                    of another data set, or of one that moved
+  mondrian explore runs/ns split=valid                        samples of another split
+  mondrian explore runs/ac path=data/other                    another data set, or the same one at another place
   mondrian explore runs/ac/artefact path=data/other           a model without its run
-  mondrian explore runs/ac port=8000 open=true                on a port of your choice, and opened at once
+  mondrian explore runs/ac port=8000 open=true                a fixed port, and the page opens at once
 
-The page shows what the model is given, what it says, the truth and the error, for every simulation of the test part and
-at any resolution, stored or not. Paint bumps on the input and the answer changes with them. Where the data was made by
-`mondrian generate` and this part of it is stored at the points that were solved at, the equation itself is solved for
-what you painted. Of a model with subdomains a click shows which others a subdomain takes up, block by block and head by
-head. Ctrl-C ends it.
+The page shows input, prediction, truth and error for every simulation of the test split and at any resolution, stored
+or not. Paint bumps on the input and the prediction follows. If the data was made by `mondrian generate` and the split
+is stored at the points of the solver, the equation is solved for the painted input. For a model with subdomains, a
+click shows how much a subdomain attends to the others, for each block and head. Ctrl-C ends it.
 
-The page is for whoever has its address, on this machine. For a model on another one:  ssh -L 8000:127.0.0.1:8000 HOST
+Only those who have the address can open the page, on this machine. For a model on another machine:
+ssh -L 8000:127.0.0.1:8000 HOST
 
 In Python:  Explorer(run.surrogate(), run.data()).ask(Question(points=(64, 64)))  of mondrian.explore
 """
@@ -62,14 +62,14 @@ def run(arguments: list[str]) -> None:
 
 
 def open_page(address: str) -> None:
-    """By way of a file that is ours alone: the words of a command, and so the key, are for all users to see."""
+    """Open the page through a private file: all users can see the arguments of commands, and so the key."""
     page = Path(mkdtemp()) / "explore.html"
     page.write_text(f'<meta http-equiv="refresh" content="0;url={address}">')
     webbrowser.open(page.as_uri())
 
 
 def trained_points(run: Run, *, moved: bool) -> tuple[int, ...]:
-    """The resolution that a run trained at, as far as it says so by itself where its data has moved."""
+    """The resolution of training; if the data has moved, only if the run itself names it."""
     if not run.record.exists():
         return ()
     splits = run.data(Splits)

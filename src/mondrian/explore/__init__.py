@@ -1,8 +1,8 @@
-"""A page to explore a trained model: other inputs, other resolutions, more time, and who looks at whom.
+"""A page to explore a trained model: other inputs, other resolutions, longer rollouts, and attention maps.
 
-`question` what may be asked; `explorer` answers, from the model, its data and, where it is known, the equation, which
-`solving` solves; `server` carries both, as `messages`, between a browser on this machine and the explorer; `page/` is
-what the browser shows.
+`question` defines what can be asked. `explorer` answers from the model, its data and, if it is known, the equation,
+which `solving` solves. `server` passes questions and answers as `messages` between the explorer and a browser on this
+machine, which shows `page/`.
 """
 
 from mondrian.explore.explorer import Answer, Explorer

@@ -1,4 +1,4 @@
-"""A trained model and its data, asked one question after the other."""
+"""A trained model and its data that answer questions."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from mondrian.metrics import mean_absolute_error, relative_l2_error
 from mondrian.models.maps import AttentionMap, attention_map
 from mondrian.prediction.predictor import Predictor
 from mondrian.rollout import Advance, field_and_step
+from mondrian.support.former import warn_renamed
 from mondrian.surrogate import Surrogate, evaluating
 
 Channels = Mapping[str, Float[Tensor, "*space"]]
@@ -32,34 +33,34 @@ MOST_VALUES = 2**23  # of all that is predicted
 
 @dataclass(frozen=True)
 class Answer:
-    """Channels by their names: what the model was given, what it says, and what is true as far as that is known.
+    """The input, the prediction and, as far as it is known, the truth, by the names of the channels.
 
-    `unsolved` is why the solver, which was asked for the truth, has none.
+    `unsolved` is the reason if the solver was asked for the truth and failed.
     """
 
     grid: Grid
     given: Channels
     predicted: Channels
     truth: Channels
-    seconds: float  # that the model took
+    seconds: float  # of the model
     unsolved: str = ""
 
     @property
     def errors(self) -> dict[str, dict[str, float]]:
-        """Of each channel whose truth is known."""
-        found = {}
+        """The errors of each channel whose truth is known."""
+        errors = {}
         for name in self.truth:
             pair = self.predicted[name][None, None], self.truth[name][None, None]
-            found[name] = {
+            errors[name] = {
                 "mae": float(mean_absolute_error(*pair)),
                 "relative_l2": float(relative_l2_error(*pair)),
             }
-        return found
+        return errors
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """What the model is given, and the truth as far as it is known; `unsolved` is why the solver has none."""
+    """The input, and the truth as far as it is known; `unsolved` is the reason if the solver failed."""
 
     given: Channels
     truth: Channels
@@ -67,9 +68,9 @@ class _Sample:
 
 
 class Explorer:
-    """Answers what `Question` asks. `split` is the part of the data that samples come from.
+    """Answers questions about the samples of a `split`.
 
-    `trained_points`, the resolution of training, is what a page begins with.
+    A page begins at `trained_points`, the resolution of training.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Explorer:
 
     @property
     def grid(self) -> Grid:
-        """The box of the samples, with the points of the finest."""
+        """The grid of the samples at the finest resolution."""
         return self.finest.grid
 
     @property
@@ -103,18 +104,18 @@ class Explorer:
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """The channels of the input that are one number."""
+        """The input channels that are numbers."""
         fields = [self.finest.source.field(name) for name in self.finest.window.input]
         return tuple(channel for field in fields if field.is_number for channel in field.channels)
 
     @cached_property
     def steps_in(self) -> int:
-        """Frames that the model is given."""
+        """The number of frames in the input."""
         return len({step for _, step in map(field_and_step, self.in_names) if step is not None})
 
     @cached_property
     def rolls_out(self) -> bool:
-        """Whether what it predicts can be what it is given next."""
+        """Whether a prediction can be the next input."""
         try:
             Advance(self.in_names, self.surrogate.spec.out_names)
         except ValueError:
@@ -122,16 +123,16 @@ class Explorer:
         return True
 
     def time(self, begins: int, step: int) -> float | None:
-        """When a channel's step is, of a sample that begins at a step of its simulation; None where nobody knows."""
-        times, place = self.finest.source.times, begins + max(self.steps_in, 1) - 1 + step
-        if not self.steps_in or place < 0 or len(times) < 2:
+        """The time of a channel's step in a sample that begins at a step of its simulation; `None` if it is unknown."""
+        times, frame = self.finest.source.times, begins + max(self.steps_in, 1) - 1 + step
+        if not self.steps_in or frame < 0 or len(times) < 2:
             return None
-        if place < len(times):
-            return float(times[place])
-        return float(times[-1] + (place - len(times) + 1) * (times[-1] - times[-2]))
+        if frame < len(times):
+            return float(times[frame])
+        return float(times[-1] + (frame - len(times) + 1) * (times[-1] - times[-2]))
 
     def ask(self, question: Question) -> Answer:
-        """The model's answer, beside the truth where there is one."""
+        """The model's prediction, with the truth if it is known."""
         sample = self._sample(question)
         predictor = Predictor(
             self.surrogate, grid=self.grid.with_points(question.points), applications=question.applications
@@ -148,22 +149,27 @@ class Explorer:
         grid = self.grid.with_points(question.points)
         return Answer(grid, sample.given, predicted, known, seconds, sample.unsolved)
 
-    def shares(self, question: Question, at: Sequence[float] | None = None) -> list[AttentionMap]:
-        """Who looks at whom in the first application; with `at` how the subdomain there looks."""
+    def attention_map(self, question: Question, at: Sequence[float] | None = None) -> list[AttentionMap]:
+        """The attention maps of the first application; with `at` those of the subdomain there."""
         given = self._sample(question).given
         grid = self.grid.with_points(question.points)
         x = Predictor(self.surrogate, grid=grid).prepared(_batch(given))
         with evaluating(self.surrogate):
             return attention_map(self.surrogate, x, grid, at=at)
 
+    def shares(self, question: Question, at: Sequence[float] | None = None) -> list[AttentionMap]:
+        """Former name of `attention_map`; it goes with the next release."""
+        warn_renamed("Explorer.shares()", "Explorer.attention_map()")
+        return self.attention_map(question, at)
+
     def _sample(self, question: Question) -> _Sample:
-        """The sample at the points of the question; that of the last one is kept."""
+        """The sample at the points of the question; the last one is cached."""
         if self._last is None or self._last[0] != question:
             self._check(question)
             self._last = question, self._made(question)
-        kept = self._last[1]
-        given, truth = ({name: values.clone() for name, values in part.items()} for part in (kept.given, kept.truth))
-        return _Sample(given, truth, kept.unsolved)
+        last = self._last[1]
+        given, truth = ({name: values.clone() for name, values in part.items()} for part in (last.given, last.truth))
+        return _Sample(given, truth, last.unsolved)
 
     def _check(self, question: Question) -> None:
         if len(question.points) != self.grid.dim:
@@ -171,7 +177,7 @@ class Explorer:
         count = math.prod(question.points)
         if question.points not in self.stored and count > MOST_POINTS:
             raise ValueError(f"points={question.points} are {count:,}; needed at most {MOST_POINTS:,}, or stored ones")
-        solved = question.solve and not isinstance(self.solver, str)  # which is done at the finest points
+        solved = question.solve and not isinstance(self.solver, str)  # the solver works at the finest points
         points = max(question.points, self.grid.points, key=math.prod) if solved else question.points
         values = math.prod(points) * len(self.surrogate.spec.out_names) * question.applications
         if question.applications > 1 and values > MOST_VALUES:
@@ -180,11 +186,13 @@ class Explorer:
                 f"{MOST_VALUES:,}"
             )
         if question.applications > 1 and not self.rolls_out:
-            raise ValueError(f"applications={question.applications}: the model predicts something else than its input")
+            raise ValueError(
+                f"applications={question.applications}: the prediction of the model cannot be its next input"
+            )
         for name, _ in question.numbers:
             if name not in self.numbers:
                 known = ", ".join(self.numbers) or "there are none"
-                raise ValueError(f"{name!r} is no number that the model is given; needed one of: {known}")
+                raise ValueError(f"{name!r} is not a number of the input; needed one of: {known}")
         for field in {stroke.field for stroke in question.strokes}:
             self._of_field(field)
 
@@ -197,7 +205,7 @@ class Explorer:
                 raise ValueError(f"solve=True: {self.solver}")
             try:
                 known = self._solved(self.solver, question)
-            except ValueError as error:  # strokes may be too strong for the solver, but not for the model
+            except ValueError as error:  # strokes may be too strong for the solver but not for the model
                 unsolved = str(error)
             else:
                 return _Sample({name: (given | known | numbers)[name] for name in self.in_names}, known)
@@ -209,7 +217,7 @@ class Explorer:
         return _Sample(given | numbers, {} if question.changed else truth, unsolved)
 
     def _solved(self, solver: Solver, question: Question) -> dict[str, Tensor]:
-        """All frames, from the first that the model is given on."""
+        """All frames from the first input frame on."""
         first = next(iter(self._window(self.finest, replace(question, applications=1))[0].values()))
         frames = solver.frames(first, self._simulation(self.finest, question), question)
         return solver.at(frames, question.points, stored=question.points in self.stored)
@@ -217,14 +225,14 @@ class Explorer:
     def _of_field(self, field: str) -> list[str]:
         """The channels of an input field, all its frames."""
         fields = [name for name in self.in_names if name not in self.numbers]
-        found = [name for name in fields if field_and_step(name)[0] == field]
-        if not found:
+        channels = [name for name in fields if field_and_step(name)[0] == field]
+        if not channels:
             known = ", ".join(dict.fromkeys(field_and_step(name)[0] for name in fields)) or "there are none"
-            raise ValueError(f"{field!r} is no field that the model is given; needed one of: {known}")
-        return found
+            raise ValueError(f"{field!r} is not a field of the input; needed one of: {known}")
+        return channels
 
     def _read(self, question: Question) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """From the data set: at these points where it has them, otherwise brought there from the finest."""
+        """The stored sample: at these points if they are stored, otherwise resampled from the finest."""
         dataset = self.stored.get(question.points)
         if dataset is not None:
             return self._window(dataset, question)
@@ -233,7 +241,7 @@ class Explorer:
         return at_points(given, self.grid, grid), at_points(truth, self.grid, grid)
 
     def _window(self, dataset: WindowDataset, question: Question) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """A sample with as many frames of the truth as the simulation has."""
+        """A sample with as many true frames as the simulation has."""
         simulation = self._simulation(dataset, question)
         if self.rolls_out and question.applications > 1:
             left = dataset.source.steps[simulation] - self.steps_in - question.step
@@ -245,7 +253,7 @@ class Explorer:
         return given, dict(zip(dataset.out_channels, sample["y"], strict=True))
 
     def _simulation(self, dataset: WindowDataset, question: Question) -> int:
-        """Its number in the files; refused if there is none, or no such step."""
+        """The number of the simulation in the files; refused if it or the step does not exist."""
         if not 0 <= question.simulation < len(dataset.simulations):
             raise ValueError(f"simulation={question.simulation} must be from 0 to {len(dataset.simulations) - 1}")
         simulation = dataset.simulations[question.simulation]
@@ -259,6 +267,6 @@ def _batch(channels: Channels) -> Float[Tensor, "1 channel *space"]:
 
 
 def _wait(u: Tensor) -> None:
-    """Until the device has done what it was told."""
+    """Wait until the device has finished."""
     if u.device.type == "cuda":
         torch.cuda.synchronize(u.device)

@@ -1,4 +1,4 @@
-"""What goes between the page and the explorer, as JSON has it: fields are float32 in base64."""
+"""Messages between the page and the explorer as JSON; fields are float32 in base64."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mondrian.rollout import field_and_step
 
 
 def about(explorer: Explorer) -> dict[str, Any]:
-    """What can be asked."""
+    """The model and its data: everything that the controls of the page need."""
     spec, dataset = explorer.surrogate.spec, explorer.finest
     first = dict(zip(dataset.in_channels, dataset[0]["x"], strict=True))
     inputs = [name for name in explorer.in_names if name not in explorer.numbers]
@@ -64,14 +64,14 @@ def answered(explorer: Explorer, content: Any) -> dict[str, Any]:
     }
 
 
-def looked(explorer: Explorer, content: Any) -> dict[str, Any]:
-    """For each block how much the subdomain at a place takes up from the others, by head."""
+def attention(explorer: Explorer, content: Any) -> dict[str, Any]:
+    """For each block and head, how much the subdomain at a position attends to the others."""
     if not isinstance(content, Mapping) or set(content) != {"question", "at"}:
-        raise ValueError("needed a question, and at: a place in parts of the domain")
+        raise ValueError("needed a question, and at: a position as fractions of the domain")
     at = content["at"]
     if not isinstance(at, list) or not all(isinstance(part, int | float) for part in at):
         raise ValueError(f"at={at!r} must be a list of numbers, one for each axis")
-    found = explorer.shares(Question.read(content["question"]), at)
+    maps = explorer.attention_map(Question.read(content["question"]), at)
     return {
         "blocks": [
             {
@@ -81,13 +81,13 @@ def looked(explorer: Explorer, content: Any) -> dict[str, Any]:
                 "subdomain": each.at(at),
                 "weights": [_encoded(weights) for weights in each.weights[0, :, 0].cpu()],
             }
-            for each in found
+            for each in maps
         ]
     }
 
 
 def _numbers(explorer: Explorer) -> list[dict[str, Any]]:
-    """The numbers that a model is given, and between which values they lie in the data."""
+    """The numbers of the input, with their range in the data."""
     spec, source = explorer.surrogate.spec, explorer.finest.source
     logarithms = {name: scale.log for name, scale in zip(spec.in_names, spec.in_scales, strict=True)}
     fields = [source.field(name) for name in explorer.finest.window.input]
@@ -100,9 +100,9 @@ def _numbers(explorer: Explorer) -> list[dict[str, Any]]:
 
 
 def _limits(answer: Answer, given: Channels) -> dict[str, dict[str, dict[str, Any]]]:
-    """The ends of the colours: of each field that is given, of truth and prediction together, and of errors.
+    """The limits of the colour scales: of each input field, of truth and prediction together, and of errors.
 
-    Those of the truth are for the prediction too, but that lines must not leave their picture.
+    Prediction and truth share the limits of the truth; in one dimension the lines of both must fit.
     """
     wrong = {name: (answer.predicted[name] - truth).abs() for name, truth in answer.truth.items()}
     shown = _by_field(answer.predicted)
@@ -117,10 +117,10 @@ def _limits(answer: Answer, given: Channels) -> dict[str, dict[str, dict[str, An
 
 def _by_field(channels: Channels) -> dict[str, list[np.ndarray]]:
     """All frames of each field."""
-    found: dict[str, list[np.ndarray]] = {}
+    fields: dict[str, list[np.ndarray]] = {}
     for name, values in channels.items():
-        found.setdefault(field_and_step(name)[0], []).append(values.numpy())
-    return found
+        fields.setdefault(field_and_step(name)[0], []).append(values.numpy())
+    return fields
 
 
 def _ends(limits: Limits) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _ends(limits: Limits) -> dict[str, Any]:
 
 
 def _colours(colours: Any) -> str:
-    """256 colours, red, green and blue of each a byte."""
+    """256 colours as bytes of red, green and blue."""
     levels = colours(np.linspace(0, 1, 256), bytes=True)[:, :3]
     return base64.b64encode(np.ascontiguousarray(levels).tobytes()).decode()
 

@@ -1,4 +1,4 @@
-"""What a model can be asked on the page: a sample of its data, changed or not, at any resolution."""
+"""Questions to a model: a sample of its data, changed or not, at any resolution."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Kind = TypeVar("Kind", bound=Spec)
 class Stroke(Spec):
     r"""A bump that is added to a field, $c \prod_a g(x_a - p_a)$ with $g(z) = e^{-z^2 / 2 w^2}$.
 
-    `at` is $p$ in parts of the domain along each axis, `width` is $w$ in parts of its shortest side, `amount` is $c$.
-    On a ring $g$ is the sum over all ways round it, and as smooth there as elsewhere.
+    `at` is $p$ as a fraction of the domain along each axis, `width` is $w$ as a fraction of its shortest side, `amount`
+    is $c$. On a periodic axis $g$ is summed over all periods, so that it is smooth across the ends.
 
     >>> Stroke(field="u", at=(0.5,), width=0.1, amount=2.0).on(Grid(extent=(4.0,), points=(1,)))
     tensor([2.])
@@ -43,11 +43,11 @@ class Stroke(Spec):
     def on(self, grid: Grid) -> Float[Tensor, "*space"]:
         """The values of the bump at the points of a grid."""
         if len(self.at) != grid.dim:
-            raise ValueError(f"{self} needs a place along each of {grid.dim} axes")
+            raise ValueError(f"{self} needs a position along each of {grid.dim} axes")
         width = self.width * min(grid.extent)
         bump = torch.tensor(float(self.amount), dtype=torch.float64)
         for axis, (part, length, ring) in enumerate(zip(self.at, grid.extent, grid.periodic, strict=True)):
-            rounds = math.ceil(6 * width / length) + 1 if ring else 0  # beyond six widths there is nothing
+            rounds = math.ceil(6 * width / length) + 1 if ring else 0  # zero beyond six widths
             away = grid.axis(axis, dtype=torch.float64) - (grid.origin[axis] + part * length)
             away = (away + length / 2) % length - length / 2 if ring else away
             ways = torch.stack([away + turn * length for turn in range(-rounds, rounds + 1)])
@@ -59,8 +59,8 @@ class Stroke(Spec):
 class Question(Spec):
     """The sample that begins at `step` of a `simulation`, at `points`, with other `numbers` and with `strokes`.
 
-    The model is applied `applications` times in a row. With `solve` the truth that is not stored is computed: from the
-    first frame with its strokes on, and so are the frames after it that the model is given.
+    The model is applied `applications` times in a row. With `solve`, the solver computes truth that is not stored, from
+    the first input frame with its strokes on, and also the later input frames.
 
     >>> Question.read({"points": [32, 32], "numbers": [["gamma", 0.001]]}).numbers
     (('gamma', 0.001),)
@@ -86,7 +86,7 @@ class Question(Spec):
 
     @classmethod
     def read(cls, content: Any) -> Question:
-        """The question that a page sends: the fields as JSON has them."""
+        """The question of a page, from JSON."""
         strokes = content.get("strokes", ()) if isinstance(content, Mapping) else ()
         if isinstance(strokes, str) or not isinstance(strokes, Sequence):
             raise ValueError(f"strokes={strokes!r} must be a list")
@@ -94,12 +94,12 @@ class Question(Spec):
 
     @property
     def changed(self) -> bool:
-        """Whether the sample is another than the stored one."""
+        """Whether the sample differs from the stored one."""
         return bool(self.numbers or self.strokes)
 
 
 def _made(kind: type[Kind], content: Any, **more: Any) -> Kind:
-    """A spec of that kind from its fields by name."""
+    """A spec of this kind from its fields by name."""
     if not isinstance(content, Mapping):
         raise ValueError(f"{content!r} is no {kind.__name__}; needed its fields by name")
     known = [field.name for field in fields(kind)]

@@ -1,7 +1,7 @@
 """The explorer for a browser on this machine: JSON in, JSON out.
 
-The address holds a key, which the page brings along with every question: other users of the machine, and pages from
-elsewhere in the same browser, do not have it.
+The address contains a key that the page sends with every question: other users of the machine and other pages in the
+same browser do not have it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from mondrian.explore.explorer import Explorer
-from mondrian.explore.messages import about, answered, looked
+from mondrian.explore.messages import about, answered, attention
 
 HOST = "127.0.0.1"
 KEY = "X-Mondrian-Key"  # the header
@@ -35,7 +35,7 @@ POLICY = (
 
 
 class Refused(ValueError):
-    """A request that is not answered, and the status that says so."""
+    """A refused request and its status."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class Refused(ValueError):
 
 
 class Server(ThreadingHTTPServer):
-    """Answers on a port of this machine, one question at a time; port 0 is any that is free."""
+    """Answers one question at a time on a port of this machine; port 0 picks a free one."""
 
     daemon_threads = True
 
@@ -51,19 +51,19 @@ class Server(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), Handler)
         except (OSError, OverflowError) as error:
-            raise ValueError(f"port={port} cannot be had: {error}") from error
+            raise ValueError(f"port={port} is not available: {error}") from error
         self.explorer, self.busy, self.key = explorer, Lock(), secrets.token_urlsafe(16)
         folder = files("mondrian.explore") / "page"
         self.pages = {path: (folder / name).read_bytes() for path, (name, _) in PAGE.items()}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing where a page was closed: only mistakes of ours are for the terminal."""
+        """Silent if a page was closed; only our own errors go to the terminal."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{HOST}:{self.server_port}/?key={self.key}"
 
 
@@ -82,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(lambda: self._alone({"/about": about}), JSON)
 
     def do_POST(self) -> None:
-        self._answer(lambda: self._alone({"/ask": answered, "/shares": looked}, self._content), JSON)
+        self._answer(lambda: self._alone({"/ask": answered, "/attention": attention}, self._content), JSON)
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Nothing: the terminal shows the address."""
@@ -91,10 +91,10 @@ class Handler(BaseHTTPRequestHandler):
         work = known.get(self.path)
         if work is None:
             raise Refused(HTTPStatus.NOT_FOUND, f"there is no {self.path}")
-        read = [part() for part in content]
+        questions = [part() for part in content]
         with self.server.busy:
-            found = work(self.server.explorer, *read)
-        return _json(found)
+            answer = work(self.server.explorer, *questions)
+        return _json(answer)
 
     def _content(self) -> Any:
         length = self.headers.get("Content-Length", "")
@@ -105,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
         return json.loads(self.rfile.read(int(length)))  # its error is a ValueError
 
     def _check_key(self) -> None:
-        """Whether the request knows the address; styles and scripts, which are everybody's, need not."""
+        """Refuse requests without the key; styles and scripts are public."""
         asked = parse_qs(self.path.partition("?")[2]).get("key", [""])[0] or self.headers.get(KEY, "")
         if not secrets.compare_digest(asked.encode(), self.server.key.encode()):
             raise Refused(HTTPStatus.FORBIDDEN, "needed the whole address that `mondrian explore` printed")
@@ -124,7 +124,7 @@ class Handler(BaseHTTPRequestHandler):
             elif not known:
                 traceback.print_exc()
             body, kind = _json({"error": str(error) or type(error).__name__}), JSON
-            self.close_connection = True  # what was not read would be taken for the next request
+            self.close_connection = True  # unread bytes would be taken for the next request
         try:
             self.send_response(status)
             self.send_header("Content-Type", kind)
@@ -142,7 +142,7 @@ def _json(content: Mapping[str, Any]) -> bytes:
 
 
 def _finite(content: Any) -> Any:
-    """Numbers that JSON does not know as null."""
+    """Infinite numbers and NaN, which JSON does not have, become null."""
     if isinstance(content, Mapping):
         return {key: _finite(value) for key, value in content.items()}
     if isinstance(content, list | tuple):

@@ -1,4 +1,4 @@
-"""The truth for inputs that nobody has stored: the equation solved from a state that was painted on."""
+"""The truth for changed inputs: the equation solved from a painted state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Solver:
     def __init__(self, problem: Problem, dataset: WindowDataset) -> None:
         self.problem, self.dataset = problem, dataset
         steps = (step for _, step in map(field_and_step, dataset.in_channels) if step is not None)
-        self.first_step = min(steps)  # of those that a model is given: 0, or before it
+        self.first_step = min(steps)  # of the input: 0 or earlier
 
     @property
     def grid(self) -> Grid:
@@ -33,7 +33,7 @@ class Solver:
     def frames(
         self, state: Float[Tensor, "*space"], simulation: int, question: Question
     ) -> dict[str, Float[Tensor, "*space"]]:
-        """The state with its strokes on, and what it becomes, by the names of the channels."""
+        """The state with its strokes on and the frames that follow, by the names of the channels."""
         for stroke in question.strokes:
             state = state + allowed(self.problem, stroke.field, stroke.on(self.grid))
         scalars = self._scalars(simulation) | dict(question.numbers)
@@ -46,7 +46,7 @@ class Solver:
     def at(
         self, frames: Mapping[str, Float[Tensor, "*space"]], points: tuple[int, ...], *, stored: bool
     ) -> dict[str, Float[Tensor, "*points"]]:
-        """Frames at other points: as the data was brought there where it is `stored` there, otherwise by means."""
+        """Frames at other points: restricted like the data if these points are `stored`, otherwise resampled."""
         if points == self.grid.points:
             return dict(frames)
         if not stored:
@@ -55,7 +55,7 @@ class Solver:
         return dict(zip(frames, moved, strict=True))
 
     def _scalars(self, simulation: int) -> dict[str, float]:
-        """The numbers of a simulation, whether a model is given them or not."""
+        """All numbers of a simulation, including those that are no input."""
         source = self.dataset.source
         return {
             channel: float(value)
@@ -66,7 +66,7 @@ class Solver:
 
 
 def allowed(problem: Any, field: str, change: Float[Tensor, "*space"]) -> Float[Tensor, "*space"]:
-    """A change of a field that its problem, if it is known, allows: without a mean, where the field has none."""
+    """A change of a field that its problem allows: without its mean if the field has mean zero."""
     mean_free = isinstance(problem, Problem) and problem.mean_free and field == problem.unknown
     return change - change.mean() if mean_free else change
 
@@ -82,15 +82,15 @@ def at_points(
 
 
 def solver_of(problem: Any, dataset: WindowDataset) -> Solver | str:
-    """A solver for inputs of a data set's kind, or why there is none."""
+    """A solver for the inputs of a data set, or the reason why there is none."""
     if not isinstance(problem, Problem):
-        return "the data is not of `mondrian generate`, so that nobody knows its equation"
+        return "the data is not of `mondrian generate`, so its equation is unknown"
     if not problem.can_continue:
-        return f"{problem.name} does not say how it goes on from a state"
+        return f"{problem.name} has no solver that continues from a state"
     source, window = dataset.source, dataset.window
     fields = [name for name in window.input if not source.field(name).is_number]
     if fields != [problem.unknown] or window.target != (problem.unknown,):
-        return f"the model does not go from {problem.unknown} to {problem.unknown}"
+        return f"the model does not map {problem.unknown} to {problem.unknown}"
     if problem.native or dataset.grid.points != problem.grid.points:
-        return f"this part of the data is not stored at the {problem.grid.points} points that were solved at"
+        return f"this split is not stored at the {problem.grid.points} points of the solver"
     return Solver(problem, dataset)

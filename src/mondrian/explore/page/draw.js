@@ -7,9 +7,9 @@ export const digits = (value) =>
 export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export const bytes = (text) => {
-  const letters = atob(text), found = new Uint8Array(letters.length);
-  for (let place = 0; place < letters.length; place++) found[place] = letters.charCodeAt(place);
-  return found;
+  const letters = atob(text), codes = new Uint8Array(letters.length);
+  for (let n = 0; n < letters.length; n++) codes[n] = letters.charCodeAt(n);
+  return codes;
 };
 
 export const floats = (text) => new Float32Array(bytes(text).buffer);
@@ -89,7 +89,7 @@ export const drawMark = (canvas, place, radius) => {
 
 // How much a subdomain takes up from each other one: `boxes` are both ends of each along each axis, in parts of the
 // domain. Of three axes the third is summed over.
-export const drawShares = (canvas, boxes, rings, weights, own, colours) => {
+export const drawAttention = (canvas, boxes, rings, weights, own, colours) => {
   const pen = canvas.getContext("2d"), sums = new Map();
   const placeOf = (box) => JSON.stringify(box.slice(0, 2));
   boxes.forEach((box, number) => sums.set(placeOf(box), (sums.get(placeOf(box)) || 0) + weights[number]));
@@ -109,9 +109,9 @@ export const drawShares = (canvas, boxes, rings, weights, own, colours) => {
 const areasOf = ({ width, height }, box, rings) => {
   const spans = [0, 1].map((axis) => {
     if (axis >= box.length) return [[0, 1]];
-    const [low, high] = box[axis], found = [[Math.max(low, 0), Math.min(high, 1)]];
-    if (rings[axis] && high > 1 + 1e-9) found.push([0, high - 1]);
-    return found;
+    const [low, high] = box[axis], codes = [[Math.max(low, 0), Math.min(high, 1)]];
+    if (rings[axis] && high > 1 + 1e-9) codes.push([0, high - 1]);
+    return codes;
   });
   return spans[0].flatMap(([left, right]) =>
     spans[1].map(([low, high]) => {

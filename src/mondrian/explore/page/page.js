@@ -1,22 +1,22 @@
-// The page: asks for what the controls say, and shows the answer.
+// The page sends a question with the values of the controls and shows the answer.
 "use strict";
-import { bytes, css, digits, drawBar, drawCuts, drawLines, drawMark, drawPixels, drawShares, floats } from "./draw.js";
+import { bytes, css, digits, drawAttention, drawBar, drawCuts, drawLines, drawMark, drawPixels, floats } from "./draw.js";
 
 const $ = (id) => document.getElementById(id);
 const key = new URLSearchParams(location.search).get("key");
 const fieldOf = (name) => name.replace(/\[-?\d+\]$/, "");
 const PANELS = ["given", "truth", "prediction", "error"];
 
-let about; // what can be asked
+let about; // the model and its data
 let answer = null; // the last one
-let mode = "raise"; // what the pointer does on the input: raise, lower or look
-let place = null; // of the subdomain that is looked from, in parts of the domain
-let cursor = null; // of the keyboard on the input
-let dragging = null; // the movement of the brush that is under way
+let mode = "raise"; // the tool of the pointer on the input: raise, lower or look (attention)
+let place = null; // of the subdomain whose attention is shown, as fractions of the domain
+let cursor = null; // the keyboard's position on the input
+let dragging = null; // the current movement of the brush
 let playing = null;
-let numbers = {}; // that were changed
+let numbers = {}; // changed numbers by name
 let strokes = [];
-let starts = []; // how many strokes there were before each movement: what `undo` goes back to
+let starts = []; // the number of strokes before each movement, for `undo`
 const panels = {};
 
 const request = async (path, content) => {
@@ -24,12 +24,12 @@ const request = async (path, content) => {
   const options = content === undefined ? { headers } : {
     method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(content),
   };
-  const reply = await fetch(path, options), found = await reply.json();
-  if (!reply.ok) throw new Error(found.error);
-  return found;
+  const reply = await fetch(path, options), result = await reply.json();
+  if (!reply.ok) throw new Error(result.error);
+  return result;
 };
 
-// One request at a time, and of those that are wanted meanwhile only the last.
+// One request at a time; if several questions come up meanwhile, only the last is sent.
 let running = false, wanted = false;
 const refresh = async () => {
   showButtons();
@@ -45,8 +45,8 @@ const refresh = async () => {
       $("message").textContent = "";
       show();
       if (place) {
-        const found = await request("/shares", { question: asked, at: place });
-        if (place) showShares(found); // unless one has stopped to look meanwhile
+        const maps = await request("/attention", { question: asked, at: place });
+        if (place) showAttention(maps); // unless the tool has changed meanwhile
       }
     } catch (error) {
       $("message").textContent = error.message;
@@ -56,15 +56,15 @@ const refresh = async () => {
   document.body.removeAttribute("aria-busy");
 };
 
-const decoded = (found) => {
+const decoded = (content) => {
   for (const kind of ["given", "predicted", "truth"])
-    for (const name of Object.keys(found[kind])) found[kind][name] = floats(found[kind][name]);
-  return found;
+    for (const name of Object.keys(content[kind])) content[kind][name] = floats(content[kind][name]);
+  return content;
 };
 
 const question = () => ({
   points: $("points").value.trim().split(/[x×,\s]+/).map((text) => {
-    if (!/^\d+$/.test(text)) throw new Error(`${$("points").value} are no points; needed numbers such as 48x48`);
+    if (!/^\d+$/.test(text)) throw new Error(`${$("points").value} is not a number of points for each axis; needed for example 48x48`);
     return Number(text);
   }),
   simulation: Number($("simulation").value),
@@ -72,7 +72,7 @@ const question = () => ({
   numbers: Object.entries(numbers),
   strokes,
   applications: Number($("applications").value),
-  solve: !about.unsolved && $("solve").checked && !dragging, // while one paints the model alone answers: it is quicker
+  solve: !about.unsolved && $("solve").checked && !dragging, // no solver while painting: the model alone is faster
 });
 
 const dim = () => about.extent.length;
@@ -135,13 +135,13 @@ const show = () => {
     $("slice-value").textContent = `${shownSlice() + 1} of ${answer.points[2]}`;
   }
   const time = (channel) => (channel in answer.times ? `, t = ${digits(answer.times[channel])}` : "");
-  if (from) { // the frame that strokes are put on: where the equation is solved the first one
+  if (from) { // the frame that strokes are added to: the first one if the equation is solved
     const given = framesOf(answer.given, from).at(about.unsolved ? -1 : 0);
-    draw(panels.given, `given ${from}${time(given)}`, answer.given[given], answer.limits.given[from]);
+    draw(panels.given, `input ${from}${time(given)}`, answer.given[given], answer.limits.given[from]);
   }
   const predicted = answer.predicted[name], truth = answer.truth[name] || null, ends = answer.limits.predicted[field];
   const reason = answer.unsolved || about.unsolved;
-  const missing = reason ? `No truth is known: ${reason}.` : "No truth is stored for this.";
+  const missing = reason ? `No truth: ${reason}.` : "No truth is stored for this input.";
   draw(panels.truth, `truth ${field}${time(name)}`, truth, ends, { missing });
   const lines = truth && [[truth, css("--soft")], [predicted, css("--accent"), true]];
   draw(panels.prediction, `prediction ${field}${time(name)}`, predicted, ends, { lines, note: `${digits(1000 * answer.seconds)} ms` });
@@ -164,20 +164,20 @@ const showButtons = () => {
   $("reset").disabled = strokes.length === 0 && Object.keys(numbers).length === 0;
 };
 
-const showShares = ({ blocks }) => {
+const showAttention = ({ blocks }) => {
   $("attention").hidden = blocks.length === 0;
   $("blocks").replaceChildren(...blocks.map((block) => {
     const section = document.createElement("div"), heads = document.createElement("div");
     const title = document.createElement("h2");
-    title.textContent = `${block.name}${block.moved ? ", moved by half a subdomain" : ""}`;
+    title.textContent = `${block.name}${block.moved ? ", staggered by half a subdomain" : ""}`;
     heads.className = "heads";
     block.weights.forEach((text, head) => {
       const figure = document.createElement("figure"), canvas = document.createElement("canvas");
       const caption = document.createElement("figcaption");
       canvas.width = 240;
       canvas.height = dim() === 1 ? 60 : Math.round((240 * about.extent[1]) / about.extent[0]);
-      const most = drawShares(canvas, block.boxes, about.periodic, floats(text), block.subdomain, about.colours.magma);
-      caption.textContent = `head ${head + 1}, at most ${digits(most)}`;
+      const most = drawAttention(canvas, block.boxes, about.periodic, floats(text), block.subdomain, about.colours.magma);
+      caption.textContent = `head ${head + 1}, maximum ${digits(most)}`;
       figure.append(canvas, caption);
       heads.append(figure);
     });
@@ -186,12 +186,12 @@ const showShares = ({ blocks }) => {
   }));
 };
 
-// Where a pointer is, in parts of the domain; the third axis is that of the slice.
+// The position of the pointer as fractions of the domain; the slice gives the third axis.
 const partOf = (panel, event) => {
   const box = panel.box.getBoundingClientRect(), inside = (value) => Math.min(Math.max(value, 0), 1 - 1e-9);
-  const found = [inside((event.clientX - box.left) / box.width)];
-  if (dim() > 1) found.push(inside(1 - (event.clientY - box.top) / box.height));
-  return withSlice(found);
+  const position = [inside((event.clientX - box.left) / box.width)];
+  if (dim() > 1) position.push(inside(1 - (event.clientY - box.top) / box.height));
+  return withSlice(position);
 };
 const withSlice = (part) => (dim() > 2 ? [...part.slice(0, 2), (shownSlice() + 0.5) / answer.points[2]] : part);
 
@@ -203,7 +203,7 @@ const readOut = (panel, event) => {
   panel.small.textContent = `${where.join(", ")}: ${digits(panel.values[index])}`;
 };
 
-// The brush: bumps along its way, one and a half widths apart, measured in the shortest side of the domain.
+// The brush adds bumps along its path, one and a half widths apart; widths are fractions of the shortest side.
 const paint = (at) => {
   const shortest = Math.min(...about.extent), apart = 1.5 * Number($("width").value), from = dragging.last || at;
   const length = Math.hypot(...at.map((value, axis) => ((value - from[axis]) * about.extent[axis]) / shortest));
@@ -293,7 +293,7 @@ const addButtons = (holder, texts, press) => $(holder).append(...texts.map((text
   return button;
 }));
 
-// One of several fields, of which the first is chosen; hidden where there is no choice.
+// A choice among several fields, first the first one; hidden if there is only one.
 const addChoice = (group, holder, fields) => {
   addButtons(holder, fields, (_, pressed) => {
     for (const button of $(holder).children) button.setAttribute("aria-pressed", String(button === pressed));
@@ -389,7 +389,7 @@ const begin = async () => {
   for (const name of PANELS) makePanel(name, name);
   watchInput();
   choose("raise");
-  const nothing = Object.keys(about.fields).length === 0; // numbers alone
+  const nothing = Object.keys(about.fields).length === 0; // the input is numbers only
   panels.given.figure.hidden = $("acting").hidden = nothing;
   addEventListener("resize", show);
   await refresh();
