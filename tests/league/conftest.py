@@ -11,7 +11,9 @@ import pytest
 from mondrian.cli import main
 from mondrian.league import publish, runner, train_one
 
-SMALL = ["allen_cahn", "scale=smoke", "parts.main=[fno,vit_sepmo_staggered]", "rates=[2e-3]", "best=1", "jobs=2"]
+FEW = ["simulations.train=8", "simulations.valid=2", "simulations.test=2", "+widths.fno=['model.hidden_channels=8']"]
+SMALL = ["allen_cahn", "scale=smoke", "parts.main=[fno,vit_sepmo_staggered]", "rates=[2e-3]", "best=1", "jobs=2", *FEW]
+SMALL += ["samples=16", "minutes=0.01", "+widths.vit_sepmo_staggered=['model.hidden_channels=8','model.n_layers=2']"]
 
 
 class InProcess:
@@ -39,7 +41,7 @@ def training_here() -> Iterator[None]:
 @pytest.fixture
 def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages without pictures, which take a second each to draw."""
-    monkeypatch.setattr(publish, "_figures", lambda results, rows: {})
+    monkeypatch.setattr(publish, "_figures", lambda results: {})
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +58,7 @@ def rolled_league(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A league of Navier-Stokes, one of whose entrants cannot train: more applications than there are frames."""
     folder = tmp_path_factory.mktemp("rolled")
     broken = "+variants.broken={base: fno, label: Broken, overrides: ['unroll=99']}"
-    words = ["navier_stokes", "scale=smoke", f"folder={folder}", "parts.main=[broken,fno]", broken, "rates=[2e-3]"]
+    overrides = ["navier_stokes", "scale=smoke", f"folder={folder}", "parts.main=[broken,fno]", broken, "rates=[2e-3]"]
     with training_here():
-        assert main(["league", *words, "minutes=null", "jobs=1", "seeds=1"]) != 0
+        assert main(["league", *overrides, *FEW, "minutes=null", "jobs=1", "seeds=1"]) != 0
     return folder

@@ -78,7 +78,7 @@ def test_published_trainings_count_as_trained(
     before = (tmp_path / "published" / "main" / "results.json").read_bytes()
     assert main(["league", *words]) == 0
     assert (tmp_path / "published" / "main" / "results.json").read_bytes() == before
-    with pytest.raises(ValueError, match=r"results\.json: samples was 32, now it is 64; needed the same settings"):
+    with pytest.raises(ValueError, match=r"results\.json: samples was 16, now it is 64; needed the same settings"):
         published_results(parse([*words, "samples=64"]))
 
 
@@ -98,7 +98,7 @@ def test_folders_of_earlier_versions_can_be_published(small_league: Path, tmp_pa
     published.mkdir(parents=True)
     (published / "results.json").write_text("{}")
     former = ["parts.main=[fno,vit_sepmo_staggered]", "+parts.design_ablation=[fno,vit_sepmo_staggered]"]
-    budgets = "+budgets.design_ablation={samples: 32, minutes: 0.02, tuning_samples: 8, seeds: 2, best: 1}"
+    budgets = "+budgets.design_ablation={samples: 16, minutes: 0.01, tuning_samples: 8, seeds: 2, best: 1}"
     words = [*SMALL, *former, budgets, "part=design_ablation", f"folder={folder}", "jobs=0"]
     assert main(["league", *words, f"publish={tmp_path / 'published'}"]) == 0
     known = LeagueResults.load(small_league / "main")

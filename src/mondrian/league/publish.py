@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from mondrian.league.evaluations import EvaluationSummary
 from mondrian.league.field_panels import FieldPanels, draw_panels, last_frame_panels, one_step_panels
 from mondrian.league.figures import drawings
 from mondrian.league.plan import LeaguePlan
-from mondrian.league.results import Row, collect
+from mondrian.league.results import collect
 from mondrian.league.results_files import FILE, LeagueResults
 from mondrian.league.speeds import FILE as SPEEDS
 from mondrian.league.tables import csv_text, markdown
@@ -35,14 +35,16 @@ def publish(plan: LeaguePlan, published: LeagueResults | None = None) -> list[Pa
     league = plan.league
     results = gathered(plan, published)
     results.save(league.runs)
-    files = draw(league.runs)
+    drawn = _figures(LeagueResults.load(league.runs))
+    files = draw(league.runs, drawn)
     if league.published is not None:
         target = league.published / league.part
         names = {f"{name}_{league.last_budget}" for name in PANELS}
         kept = {name: panels for name, panels in results.panels.items() if name in names}
         replace(results, panels=kept, drawn=(league.last_budget,)).save(target)
         write_json(league.published / SPEEDS, dict(plan.speeds))
-        files = [*draw(target), league.published / SPEEDS]
+        pictures = {name: png for name, png in drawn.items() if name.endswith(f"_{league.last_budget}")}
+        files = [*draw(target, pictures), league.published / SPEEDS]
     return files
 
 
@@ -68,11 +70,14 @@ def gathered(plan: LeaguePlan, published: LeagueResults | None = None) -> League
     return LeagueResults(plan, evaluations, panels, drawn=tuple(plan.league.amounts))
 
 
-def draw(folder: Path) -> list[Path]:
-    """Write `results.md`, `results.csv` and figures from the `results.json` and `fields.npz` of a folder."""
+def draw(folder: Path, drawn: Mapping[str, bytes] | None = None) -> list[Path]:
+    """Write `results.md`, `results.csv` and figures from the `results.json` and `fields.npz` of a folder.
+
+    Figures that have been `drawn` are not drawn again.
+    """
     results = LeagueResults.load(folder)
     rows = results.rows()
-    drawn = _figures(results, rows)
+    drawn = _figures(results) if drawn is None else drawn
     content = {
         folder / "results.md": markdown(results.plan, rows, list(drawn)).encode(),
         folder / "results.csv": csv_text(rows).encode(),
@@ -99,9 +104,9 @@ def compressed(png: bytes) -> bytes:
     return small.getvalue()
 
 
-def _figures(results: LeagueResults, rows: Mapping[str, Sequence[Row]]) -> dict[str, bytes]:
+def _figures(results: LeagueResults) -> dict[str, bytes]:
     """All figures, named by what they show and the budget."""
-    league = results.plan.league
+    league, rows = results.plan.league, results.rows()
     pictures = {}
     for budget in results.drawn:
         if budget not in rows:
