@@ -46,7 +46,7 @@ def test_train_evaluate_and_report_follow_each_other(capsys: pytest.CaptureFixtu
 def test_the_demo_does_it_all_and_again_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", *SMALL]) == 0
     out = capsys.readouterr().out
-    table = out.split("forecast that knows nothing")[1]
+    table = out.split("relative to it:")[1]
     assert [line.split()[0] for line in table.splitlines() if " x " in line] == ["32", "64", "128"]
     assert Path("runs/demo/report.html").exists()
     assert main(["demo", *SMALL]) == 0

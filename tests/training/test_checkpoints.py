@@ -38,14 +38,14 @@ def test_a_damaged_newest_gives_way_to_the_one_before_and_is_named(
         }[damage]
     )
     assert newest(tmp_path) == older
-    assert f"{newer} is damaged; going back to {older.name}" in capsys.readouterr().err
+    assert f"{newer} is damaged; resuming from {older.name} instead" in capsys.readouterr().err
     assert not newer.exists()
 
 
 def test_only_damaged_ones_are_an_error(tmp_path: Path) -> None:
     path = write(tmp_path, 1)
     path.write_bytes(b"")
-    with pytest.raises(ValueError, match=f"no checkpoint in {tmp_path} is whole: {path.name}"):
+    with pytest.raises(ValueError, match=f"no checkpoint in {tmp_path} is intact: {path.name}"):
         newest(tmp_path)
 
 

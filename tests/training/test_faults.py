@@ -106,7 +106,7 @@ def test_restarts_that_would_meet_the_dead_are_refused() -> None:
 def test_data_that_nobody_makes_are_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     files = [tmp_path / "a", tmp_path / "b"]
-    with pytest.raises(TimeoutError, match=r"1 of 2 files .* no new one for 0\.5 s .*the first process"):
+    with pytest.raises(TimeoutError, match=r"1 of 2 files .* no new one for 0\.5 s .*the first rank"):
         wait_for_files(files, 0.5, tmp_path)
     (tmp_path / "b").touch()
     wait_for_files(files, 0.0, tmp_path)

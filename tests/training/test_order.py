@@ -42,7 +42,7 @@ def test_a_step_takes_the_same_places_however_it_is_shared_out(ranks: int, accum
 
 
 def test_a_batch_that_cannot_be_shared_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"batch_size=6 .* 2 processes in 2 portions; needed a multiple of 4"):
+    with pytest.raises(ValueError, match=r"batch_size=6 .* 2 ranks in 2 portions; needed a multiple of 4"):
         Batches(6, 1, accumulate=2, ranks=2)
 
 
@@ -62,7 +62,7 @@ def test_validation_takes_every_sample_once_in_as_many_batches_on_each_process(
 
 
 def test_too_few_samples_to_validate_on_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 samples to validate on cannot be shared by 3 processes"):
+    with pytest.raises(ValueError, match="2 samples to validate on cannot be divided among 3 ranks"):
         validation_batches(2, 8, 0, 3)
 
 

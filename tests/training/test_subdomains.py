@@ -69,7 +69,7 @@ def test_processes_that_share_subdomains_have_the_same_samples(allen_cahn_splits
     [
         (["parallel.subdomains=2"], "parallel.subdomains=2 does not divide the number of ranks, 1"),
         (["parallel.subdomains=0"], "parallel.subdomains=0 must be a whole number from 1 on"),
-        (["trainer.devices=3", "trainer=ddp"], "batch_size=4 cannot be shared by 3 processes in 1 portions"),
+        (["trainer.devices=3", "trainer=ddp"], "batch_size=4 cannot be divided among 3 ranks in 1 portions"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_before_data_are_made(words, message, tmp_path) -> None:

@@ -127,7 +127,7 @@ def test_coefficients_keep_their_sign_unless_it_is_said(tmp_path: Path) -> None:
 
 def test_components_of_a_vector_are_not_turned(tmp_path: Path) -> None:
     plane = pdebench(tmp_path / "plane.hdf5", (8, 8), density=np.ones((4, 8, 8)), Vx=np.ones((4, 8, 8)))
-    with pytest.raises(ValueError, match="turns scalar fields only; 'Vx' is a component of a vector"):
+    with pytest.raises(ValueError, match="applies to scalar fields only; 'Vx' is a component of a vector"):
         mirrored(plane, ("density", "Vx"), ("Vx",), {"Vx": -1})
     line = pdebench(tmp_path / "line.hdf5", (8,), density=np.ones((4, 8)), Vx=np.ones((4, 8)))
     assert mirrored(line, ("density", "Vx"), ("Vx",), {"Vx": -1}).in_parity == (1, -1)
@@ -140,5 +140,5 @@ def test_vectors_are_not_turned(tmp_path: Path) -> None:
     axes = (Axis.SIMULATION, Axis.TIME, Axis.CHANNEL, Axis.SPACE, Axis.SPACE)
     files = ArrayFile(path=str(tmp_path / "v.npy"), axes=axes, keys=("v",))
     samples = Splits(files=files, window=Window(input=("v",), target=("v",))).dataset("train")
-    with pytest.raises(ValueError, match="turns scalar fields only; 'v' is"):
+    with pytest.raises(ValueError, match="applies to scalar fields only; 'v' has the components"):
         symmetries_of(samples, ("rotations",), allowed=("rotations",), parity=1)

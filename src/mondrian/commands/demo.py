@@ -10,7 +10,7 @@ It simulates 928 small Allen-Cahn problems, trains a transformer over 8 x 8 subd
   mondrian evaluate runs/demo
   mondrian report runs/demo
 
-Stopped on the way? The same command goes on. Other settings (`mondrian train --help`) can be added: max_steps=200
+Stopped on the way? The same command resumes. Other settings (`mondrian train --help`) can be added: max_steps=200
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from mondrian.evaluation import Evaluation
 from mondrian.settings.compose import parsed, quoted
 
-WORDS = ("experiment=allen_cahn/gaze", "scale=demo")
+OVERRIDES = ("experiment=allen_cahn/gaze", "scale=demo")
 
 
 def run(arguments: list[str]) -> None:
@@ -30,10 +30,10 @@ def run(arguments: list[str]) -> None:
     from mondrian.commands import evaluate, report, train
 
     began = time.perf_counter()
-    given = parsed([word for word in arguments if word.startswith("run=")])
+    given = parsed([override for override in arguments if override.startswith("run=")])
     folder = Path(str(given.get("run", "runs/demo")))
     resume = ["resume=true"] if folder.exists() else []
-    train.run([*WORDS, f"run={quoted(folder)}", *arguments, *resume])
+    train.run([*OVERRIDES, f"run={quoted(folder)}", *arguments, *resume])
     evaluate.run([str(folder)])
     report.run([str(folder)])
     print("\nmean absolute error of the model, and how many times larger that of each baseline is:")

@@ -11,7 +11,7 @@
   mondrian generate path=data/ac scale=smoke preview=true
                                                          and pictures of a few, in data/ac/preview
 
-Stopped, killed or out of disk? The same command goes on where it was. Shards that exist are checked first;
+Stopped, killed or out of disk? The same command resumes. Existing shards are checked first;
 a damaged one is named, and made again by the same command with `repair=true`:
 
   mondrian generate path=data/ac scale=smoke repair=true

@@ -1,7 +1,7 @@
 """List the recipes with the size of their models.
 
   mondrian models                     a table of all recipes
-  mondrian models navier_stokes       those whose name contains a word
+  mondrian models navier_stokes       those whose name contains this
   mondrian models --json              the same as JSON: [{"name": ..., "parameters": ...}, ...]
 
 A recipe's model in Python:  mondrian.build("allen_cahn/vit_mo")
@@ -20,13 +20,13 @@ from mondrian.settings.recipes import recipe_names, recipes
 
 def run(arguments: list[str]) -> None:
     """Print the table, or JSON."""
-    words = [word for word in arguments if word != "--json"]
-    unknown = [word for word in words if word.startswith("-")]
+    parts = [argument for argument in arguments if argument != "--json"]
+    unknown = [part for part in parts if part.startswith("-")]
     if unknown:
         raise ValueError(f"unknown option {unknown[0]}; needed --json, --help or a part of a recipe's name")
-    names = [name for name in recipe_names() if all(word in name for word in words)]
+    names = [name for name in recipe_names() if all(part in name for part in parts)]
     if not names:
-        raise ValueError(f"no recipe contains {' and '.join(map(repr, words))}")
+        raise ValueError(f"no recipe contains {' and '.join(map(repr, parts))}")
     rows = [describe(name, config["model"]) for name, config in recipes(names).items()]
     if "--json" in arguments:
         print(json.dumps(rows, indent=2))

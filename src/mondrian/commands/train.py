@@ -13,7 +13,7 @@ Data that is not there is simulated first, to data/<problem>_<scale>. A folder o
 
 A model of your own, in a file my_models.py (docs/own_models.md):
 
-  MONDRIAN_PLUGINS=my_models mondrian train experiment=allen_cahn/fno model=own model._target_=my_models.Mine
+  MONDRIAN_PLUGINS=my_models mondrian train experiment=allen_cahn/fno model=own model.spec=Mine
 
 Other people's files, split by simulation (see docs/data.md for the readers):
 
@@ -26,11 +26,11 @@ Meshes, each with its own fields at its vertices (docs/points.md):
   mondrian train data=meshes data.path=data/wings data.input=[angle] data.target=[pressure]
 
 The folder of the run (run=DIR, by default runs/<experiment>) gets run.json, history.csv, the best model as
-artefact/, checkpoints/ and tensorboard/. Stopped by Ctrl-C, killed, out of disk? It goes on where it was:
+artefact/, checkpoints/ and tensorboard/. Stopped by Ctrl-C, killed, out of disk? Resume it:
 
   mondrian train run=runs/allen_cahn/vit_sepmo resume=true
 
-On several processes or machines, started again by torchrun when one dies:
+On several ranks or machines, restarted by torchrun when one dies:
 
   export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
   torchrun --standalone --nproc-per-node 4 --max-restarts 3 -m mondrian train experiment=... trainer=ddp resume=true
@@ -47,7 +47,7 @@ Everything is a setting:
   model.hidden_channels=64 model.n_layers=6 model.stagger=true
   trainer.accelerator=gpu trainer.devices=4 trainer.precision=bf16-mixed trainer.compile=true
   trainer.accumulate_grad_batches=2    in two portions: batch_size stays what one step sees
-  trainer=ddp | trainer=fsdp           several processes, each with all of the model or a part (docs/many_machines.md)
+  trainer=ddp | trainer=fsdp           several ranks, each with all of the model or a shard (docs/many_machines.md)
   wandb=my-project                     log to Weights & Biases as well (extra `tracking`)
 """
 
@@ -65,17 +65,17 @@ def run(arguments: list[str]) -> None:
     from mondrian.training.guards import Stopped  # Lightning takes seconds to import
     from mondrian.training.train import train_config
 
-    speaks = is_first(os.environ)  # of several processes the first; Lightning forgets which it was at the end
+    first = is_first(os.environ)  # of several ranks; Lightning forgets which it was at the end
     try:
         made = train_config(arguments, progress=True)
     except Stopped as stopped:
-        print(f"stopped by {stopped}; the same words with resume=true go on from there")
+        print(f"stopped by {stopped}; the same overrides with resume=true resume from there")
         raise KeyboardInterrupt from stopped
-    if not speaks:
+    if not first:
         return
     losses = [loss for loss in made.history().get("valid_loss", ()) if math.isfinite(loss)]
     if not losses or not made.artefact.exists():
-        raise ValueError(f"{made.folder} has ended without a model: it has come to no validation loss that is finite")
+        raise ValueError(f"{made.folder} has ended without a model: no validation loss was finite")
     print(f"best validation loss {min(losses):.4g}, model in {made.artefact}")
     folder = shlex.quote(str(made.folder))
     print(f"next: mondrian evaluate {folder} && mondrian report {folder}")

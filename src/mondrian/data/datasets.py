@@ -227,9 +227,9 @@ class WindowDataset(Dataset[Sample]):
                 if not np.isfinite(
                     field.read(simulation, slice(step + low, step + high)).astype(self._numpy_dtype)
                 ).all():
-                    piece, place = field.locate(simulation)
-                    where = f"simulation {place}, steps {step + low} to {step + high - 1}"
-                    raise ValueError(f"{piece.array} holds NaN or infinite values in {where}; needed finite numbers")
+                    source, number = field.locate(simulation)
+                    where = f"simulation {number}, steps {step + low} to {step + high - 1}"
+                    raise ValueError(f"{source.array} holds NaN or infinite values in {where}; needed finite numbers")
 
 
 def collate(samples: Sequence[Sample]) -> Batch:
@@ -277,8 +277,7 @@ def _finite(values: Float[np.ndarray, "..."]) -> bool:
 
 
 def _order(fields: Iterable[Field]) -> tuple[Field, ...]:
-    found = tuple(fields)
-    return (*(field for field in found if field.changes), *(field for field in found if not field.changes))
+    return tuple(sorted(fields, key=lambda field: not field.changes))  # stable
 
 
 def _channels(fields: tuple[Field, ...], steps: range) -> tuple[str, ...]:

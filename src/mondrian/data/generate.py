@@ -1,4 +1,4 @@
-"""Generate a data set: in shards, on several processes, on several machines, and again after a crash."""
+"""Generate a data set: in shards, on several processes and machines, resumable after a crash."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def plan(
     """What a folder is to hold: `simulations` and `points` for each split.
 
     >>> from mondrian.data.problems import AllenCahn
-    >>> wanted = plan(
+    >>> manifest = plan(
     ...     AllenCahn(), seed=3, simulations={"train": 40}, points={"train": [(32, 32)]}, shard_size=16
     ... )
-    >>> [shard.count for shard in wanted.shards()]
+    >>> [shard.count for shard in manifest.shards()]
     [16, 16, 8]
     """
     manifest = Manifest(
@@ -109,8 +109,8 @@ def generate(
 
     `share=(i, n)` makes every n-th shard from the i-th on: n machines with a common folder, or folders to be
     merged later, need not know of each other. Shards that exist are checked; a damaged one is an error that
-    names it, or is made again with `repair`. Stop it in any way at any time: the next call goes on. Shards that another
-    process is making are waited for. A folder keeps the arguments that its first shard was made with; another version
+    names it, or is made again with `repair`. Stop it in any way at any time: the next call resumes. It waits for shards
+    that another process is making. A folder keeps the arguments that its first shard was made with; another version
     may make none of its shards, but takes what is whole.
     """
     number, total = share
@@ -121,13 +121,13 @@ def generate(
     shards = list(manifest.shards())
     mine = shards[number::total]
     _, missing = _missing(folder, manifest, mine, repair=repair)
-    wanted = set(missing)
+    own = set(missing)
 
     def waiting() -> None:
         if progress:
             print(f"another process makes {folder}; waiting for it", flush=True)
 
-    numbers = (number for number, shard in enumerate(shards) if shard in wanted)
+    numbers = (number for number, shard in enumerate(shards) if shard in own)
     with locked_numbers(folder / LOCK, numbers, waiting=waiting):
         known, missing = _missing(folder, manifest, missing, repair=repair)  # what nobody has made in the meantime
         for shard in missing:
@@ -172,7 +172,7 @@ def make_shard(folder: Path, manifest: Manifest, shard: Shard) -> Iterator[int]:
 
 def damaged(folder: Path, manifest: Manifest, shards: Sequence[Shard]) -> dict[str, str]:
     """What is wrong with the files that exist, by their paths."""
-    found = {}
+    problems = {}
     for shard in shards:
         for file in shard.files().values():
             path = folder / file
@@ -185,8 +185,8 @@ def damaged(folder: Path, manifest: Manifest, shards: Sequence[Shard]) -> dict[s
                 if identity != _identity(manifest, shard):
                     problem = f"it holds other simulations: {identity}"
             if problem is not None:
-                found[file] = problem
-    return found
+                problems[file] = problem
+    return problems
 
 
 def _agree(folder: Path, manifest: Manifest, *, version: bool = True) -> Manifest:
@@ -206,7 +206,7 @@ def _agree(folder: Path, manifest: Manifest, *, version: bool = True) -> Manifes
         manifest.save(folder)
         return manifest
     raise ValueError(
-        f"{folder / FILE}: {changed[0]}; needed the same to go on, "
+        f"{folder / FILE}: {changed[0]}; needed the same to resume, "
         "or another folder (`mondrian generate path=...`, `mondrian train data.path=...`)"
     )
 
@@ -297,7 +297,7 @@ def _run_in_processes(folder: Path, manifest: Manifest, shards: Sequence[Shard],
                     process.join()
                     raise OSError(
                         f"a worker ended with exit code {process.exitcode} (killed, or out of memory?); "
-                        "the shards that are written stay, start again to go on"
+                        "finished shards are kept, the same command resumes"
                     ) from None
                 if isinstance(message, Exception):
                     raise message

@@ -149,6 +149,6 @@ class Splits(DataSpec[WindowDataset]):
             chosen = parts[SPLITS.index(split)]
         if split == "train" and self.simulations is not None:
             if self.simulations > len(chosen):
-                raise ValueError(f"simulations={self.simulations} are wanted; {self.files.path} has {len(chosen)}")
+                raise ValueError(f"simulations={self.simulations} is more than the {len(chosen)} of {self.files.path}")
             chosen = chosen[: self.simulations]
         return chosen

@@ -84,7 +84,7 @@ def _grids(config: Config) -> Splits:
 
 
 def _other_files(config: Config) -> Files:
-    """Other people's files, found from everywhere; a reader of one's own may know other places than files."""
+    """Other people's files by an absolute path; a reader of one's own may name something else than a file."""
     files = spec_of(config, "data.reader", Files)
     return replace(files, path=str(Path(files.path).resolve())) if Path(files.path).exists() else files
 

@@ -1,7 +1,7 @@
-"""Checkpoints that are there whole or not at all, and the best model so far.
+"""Checkpoints that are written atomically, and the best model so far.
 
-A checkpoint's name ends with the first digits of its checksum, `step_00000200_9f86d081884c7d65.ckpt`: damage is seen
-before anything is loaded.
+A checkpoint's name ends with the first digits of its checksum, `step_00000200_9f86d081884c7d65.ckpt`: damage is
+detected before anything is loaded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
 class Checkpoints(Callback):
     """Saves the state of training every so many steps, and the best model by `valid_loss` to `RUN/artefact`.
 
-    Checkpoints hold the best model as well: what came after the one that a run goes on from is forgotten.
+    Checkpoints hold the best model as well: what came after the one that a run resumes from is dropped.
     """
 
     def __init__(self, run: Run, *, every: int, validate_every: int) -> None:
@@ -49,7 +49,7 @@ class Checkpoints(Callback):
             raise ValueError(f"checkpoint_every={every} must be at least 1")
         self.run, self.every, self.validate_every = run, every, validate_every
         self.best = float("inf")
-        self._weights: dict[str, Tensor] = {}  # of the best model, on the first process
+        self._weights: dict[str, Tensor] = {}  # of the best model, on the first rank
         self._saved = -1
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
@@ -76,7 +76,7 @@ class Checkpoints(Callback):
         loss = float(trainer.callback_metrics["valid_loss"])
         if loss < self.best:
             self.best = loss
-            whole = trainer.strategy.lightning_module_state_dict()  # of a sharded model gathered by all processes
+            whole = trainer.strategy.lightning_module_state_dict()  # of a sharded model gathered by all ranks
             if trainer.is_global_zero:
                 self._weights = {
                     name.removeprefix("surrogate."): weight.detach().to("cpu", copy=True)
@@ -113,8 +113,8 @@ class Checkpoints(Callback):
 
 def saved(folder: Path) -> list[Path]:
     """All checkpoints of a folder, newest first."""
-    found = {path: _NAME.fullmatch(path.name) for path in folder.glob("*.ckpt")} if folder.is_dir() else {}
-    return sorted((path for path, match in found.items() if match), reverse=True)
+    paths = folder.glob("*.ckpt") if folder.is_dir() else ()
+    return sorted((path for path in paths if _NAME.fullmatch(path.name)), reverse=True)
 
 
 def step_of(checkpoint: Path) -> int:
@@ -125,7 +125,7 @@ def step_of(checkpoint: Path) -> int:
 
 
 def newest(folder: Path, *, clean: bool = True) -> Path | None:
-    """The newest checkpoint that is whole. With `clean` names a newer one that is not, and removes what is damaged."""
+    """The newest intact checkpoint. With `clean` names damaged newer ones, and removes them."""
     for leftover in folder.glob(".step_*.partial") if clean else ():
         leftover.unlink(missing_ok=True)
     damaged: list[Path] = []
@@ -134,12 +134,12 @@ def newest(folder: Path, *, clean: bool = True) -> Path | None:
         assert match is not None
         if _checksum(path) == match[2]:
             for bad in damaged if clean else ():
-                print(f"checkpoint {bad} is damaged; going back to {path.name}", file=sys.stderr)
+                print(f"checkpoint {bad} is damaged; resuming from {path.name} instead", file=sys.stderr)
                 bad.unlink(missing_ok=True)
             return path
         damaged.append(path)
     if damaged:
-        raise ValueError(f"no checkpoint in {folder} is whole: {', '.join(path.name for path in damaged)}")
+        raise ValueError(f"no checkpoint in {folder} is intact: {', '.join(path.name for path in damaged)}")
     return None
 
 
@@ -148,7 +148,7 @@ def _digits(content: bytes | memoryview) -> str:
 
 
 def _checksum(path: Path) -> str | None:
-    """None where the first process has removed the file meanwhile: it was damaged, or one too many."""
+    """None where the first rank has removed the file meanwhile, because it was damaged or old."""
     try:
         return _digits(path.read_bytes())
     except FileNotFoundError:

@@ -82,7 +82,7 @@ class OperatorTraining(SurrogateTraining):
     """Fields on grids: any loss, over any number of applications in a row.
 
     Validation is over all applications of the final horizon, without noise: `valid_loss` is the training loss there,
-    `valid_mae` the mean absolute error of the first application in physical units. Processes that share `subdomains`
+    `valid_mae` the mean absolute error of the first application in physical units. Ranks that share `subdomains`
     have the same samples, and each of them computes a slab of every prediction.
     """
 
@@ -106,8 +106,8 @@ class OperatorTraining(SurrogateTraining):
 
     def setup(self, stage: str) -> None:
         if self.subdomains > 1:
-            processes = sharing_subdomains(self.trainer.strategy.root_device, subdomains=self.subdomains)
-            self.objective.apply = SpreadModel(self.surrogate.model, processes)
+            ranks = sharing_subdomains(self.trainer.strategy.root_device, subdomains=self.subdomains)
+            self.objective.apply = SpreadModel(self.surrogate.model, ranks)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         x = self.objective.with_noise(batch["x"], batch["places"], self.seed)

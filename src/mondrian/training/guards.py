@@ -1,4 +1,4 @@
-"""What ends a training run before its time, without losing it: a loss that is no number, and a signal."""
+"""Guards that end a training run early without losing it: on a loss that is not finite, and on a signal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import Callback
 from mondrian.training.checkpoints import Checkpoints, saved
 from mondrian.training.sharding import own_part
 
-KEPT = "the last good checkpoint is kept: resume=true with a smaller optimizer.lr goes on from there"
+KEPT = "the last good checkpoint is kept: resume=true with a smaller optimizer.lr resumes from there"
 NONE_KEPT = "no checkpoint has been saved yet: resume=true with a smaller optimizer.lr starts from the beginning"
 
 
@@ -30,8 +30,8 @@ class Stopped(Exception):
 class FiniteLoss(Callback):
     """Stops at a loss that is NaN or infinite, in training or validation, and before such weights could be saved.
 
-    On the CPU every step is looked at; elsewhere every `every` steps, so that the device is not waited for. It must
-    come before the callbacks that keep something of a validation.
+    On a CPU it checks every step, elsewhere every `every` steps, so that training need not wait for the device. It must
+    come before the callbacks that save models.
     """
 
     def __init__(self, checkpoints: Checkpoints, *, every: int = 10) -> None:
@@ -65,9 +65,7 @@ class FiniteLoss(Callback):
         bad = [(step, loss) for (step, loss), good in zip(self._losses, finite, strict=True) if not good]
         self._losses = []
         if not trainer.strategy.reduce_boolean_decision(not bad):
-            where = (
-                f"loss is {float(bad[0][1])} at step {bad[0][0]}" if bad else "loss of another process is not finite"
-            )
+            where = f"loss is {float(bad[0][1])} at step {bad[0][0]}" if bad else "loss of another rank is not finite"
             raise Diverged(f"{where}; {self._advice}")
 
 
@@ -76,7 +74,7 @@ class GracefulStop(Callback):
 
     def __init__(self, checkpoints: Checkpoints, *, every: int = 10) -> None:
         self.checkpoints, self.every = checkpoints, every
-        self.wanted: str | None = None
+        self.signal: str | None = None
         self._former: dict[int, Any] = {}
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
@@ -88,10 +86,10 @@ class GracefulStop(Callback):
         if (trainer.fit_loop.epoch_loop.batch_idx + 1) % trainer.accumulate_grad_batches:
             return
         if not self.checkpoints.validation_follows(trainer):
-            self._stop_if_wanted(trainer)
+            self._stop_on_signal(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        self._stop_if_wanted(trainer)
+        self._stop_on_signal(trainer)
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         self._restore()
@@ -99,15 +97,13 @@ class GracefulStop(Callback):
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
         self._restore()
 
-    def _stop_if_wanted(self, trainer: Trainer) -> None:
-        wanted = self.wanted is not None
-        if trainer.world_size > 1:  # processes agree, but not at every step: it makes them wait for each other
-            wanted = trainer.global_step % self.every == 0 and trainer.strategy.reduce_boolean_decision(
-                wanted, all=False
-            )
-        if wanted and trainer.global_step < trainer.max_steps:
+    def _stop_on_signal(self, trainer: Trainer) -> None:
+        stop = self.signal is not None
+        if trainer.world_size > 1:  # all ranks agree, but not at every step, which would synchronise them
+            stop = trainer.global_step % self.every == 0 and trainer.strategy.reduce_boolean_decision(stop, all=False)
+        if stop and trainer.global_step < trainer.max_steps:
             self.checkpoints.save(trainer)
-            raise Stopped(f"{self.wanted or 'a signal'} at step {trainer.global_step} of {trainer.max_steps}")
+            raise Stopped(f"{self.signal or 'a signal'} at step {trainer.global_step} of {trainer.max_steps}")
 
     def _restore(self) -> None:
         for number, handler in self._former.items():
@@ -115,6 +111,6 @@ class GracefulStop(Callback):
         self._former = {}
 
     def _notice(self, number: int, frame: FrameType | None) -> None:
-        self.wanted = signal.Signals(number).name
+        self.signal = signal.Signals(number).name
         if number == signal.SIGINT:
             signal.signal(number, self._former[number])

@@ -18,13 +18,13 @@ COLUMNS = (
 
 
 class HistoryFile:
-    """Rows of `COLUMNS`, appended one by one. A row that was cut off by a crash is dropped by the next `keep`."""
+    """Rows of `COLUMNS`, appended one by one. The next `keep` drops a row that a crash cut off."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def keep(self, last_step: int) -> None:
-        """Forget what came after a step: the run goes on from there."""
+        """Drop all rows after a step, from which the run resumes."""
         rows = [row for row in self.rows() if int(row["step"]) <= last_step]
         text = io.StringIO()
         writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -41,7 +41,7 @@ class HistoryFile:
         return [row for row in csv.DictReader(io.StringIO(whole)) if None not in row.values()]
 
     def columns(self) -> dict[str, Float[np.ndarray, " row"]]:
-        """All rows as numbers; what was not logged at a step is NaN."""
+        """All rows as numbers; NaN where a column was not logged."""
         rows = self.rows()
         try:
             return {name: np.array([float(row[name] or "nan") for row in rows]) for name in rows[0]} if rows else {}

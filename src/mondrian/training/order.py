@@ -1,4 +1,4 @@
-"""Which sample comes when: a pure function of seed and place, so that nothing about it has to be remembered."""
+"""The order of training samples: a pure function of seed and place, so that no state has to be saved."""
 
 from __future__ import annotations
 
@@ -46,29 +46,29 @@ class OrderedSamples(Dataset[Sample]):
         self.symmetries = symmetries
 
     def __getitems__(self, places: list[int]) -> list[Sample]:
-        found = self.samples.__getitems__([self.order[place] for place in places])
-        for sample, place in zip(found, places, strict=True):
+        samples = self.samples.__getitems__([self.order[place] for place in places])
+        for sample, place in zip(samples, places, strict=True):
             sample["place"] = place
             if self.symmetries is not None:
                 generator = generator_of(self.order.seed, "symmetry", place)
                 sample["x"], sample["y"] = self.symmetries.image(sample["x"], sample["y"], generator)
-        return found
+        return samples
 
     def __getitem__(self, place: int) -> Sample:
         return self.__getitems__([place])[0]
 
 
 class Batches(Sampler[list[int]]):
-    """Places of the batches of one process, from `start` on.
+    """Places of the batches of one rank, from `start` on.
 
-    A step of the optimiser takes `batch_size` places, in `accumulate` portions by `ranks` processes: however it is
-    shared out, the same places make the same step.
+    A step of the optimiser takes `batch_size` places, in `accumulate` portions on `ranks` ranks: however they are
+    divided, the same places make the same step.
     """
 
     def __init__(self, batch_size: int, batches: int, *, accumulate: int = 1, rank: int = 0, ranks: int = 1) -> None:
         if batch_size % (accumulate * ranks):
             raise ValueError(
-                f"batch_size={batch_size} cannot be shared by {ranks} processes in {accumulate} portions; "
+                f"batch_size={batch_size} cannot be divided among {ranks} ranks in {accumulate} portions; "
                 f"needed a multiple of {accumulate * ranks}"
             )
         self.share = batch_size // (accumulate * ranks)
@@ -85,16 +85,16 @@ class Batches(Sampler[list[int]]):
 
 
 def validation_batches(count: int, batch_size: int, rank: int, ranks: int) -> list[list[int]]:
-    """The batches of `count` samples that one process validates: every sample once, as many batches on each process.
+    """The batches of `count` samples that one rank validates: every sample once, as many batches on each rank.
 
-    Each batch is a meeting of all processes. Where the samples cannot be shared equally, some take one more in their
+    Every batch synchronises all ranks. Where the samples cannot be divided equally, some ranks take one more in their
     last batch.
 
     >>> validation_batches(5, 4, 0, 2), validation_batches(5, 4, 1, 2)
     ([[0, 2, 4]], [[1, 3]])
     """
     if count < ranks:
-        raise ValueError(f"{count} samples to validate on cannot be shared by {ranks} processes")
+        raise ValueError(f"{count} samples to validate on cannot be divided among {ranks} ranks")
     own, share = list(range(rank, count, ranks)), max(1, batch_size // ranks)
     batches = math.ceil(count // ranks / share)
     starts = range(0, batches * share, share)
@@ -102,7 +102,7 @@ def validation_batches(count: int, batch_size: int, rank: int, ranks: int) -> li
 
 
 class ResumableLoader(DataLoader[Any]):
-    """Training batches that go on where a checkpoint left them: Lightning keeps and restores the state of a loader."""
+    """Training batches that resume from a checkpoint: Lightning saves and restores the state of a loader."""
 
     def __init__(
         self, samples: Dataset[Any], batches: Batches, *, collate: Callable[[list[Any]], Any], **options: Any
@@ -136,7 +136,7 @@ def collate_fields(samples: list[Sample]) -> Batch:
     return batch
 
 
-def generator_of(*words: object) -> torch.Generator:
-    """A generator on the host that belongs to the given words alone."""
-    digest = hashlib.blake2b("/".join(map(str, words)).encode(), digest_size=8).digest()
+def generator_of(*names: object) -> torch.Generator:
+    """A generator on the host that depends on these names alone."""
+    digest = hashlib.blake2b("/".join(map(str, names)).encode(), digest_size=8).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)

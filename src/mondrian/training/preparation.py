@@ -1,4 +1,4 @@
-"""The data of a run before it begins: simulated where they are ours, by the first of several processes."""
+"""The data of a run before it begins: simulated by the first rank where they are ours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _simulate(spec: TrainingSpec, *, progress: bool) -> None:
 def wait_for_files(
     files: Sequence[Path], seconds: float, folder: Path, *, done: Callable[[], bool] = lambda: True
 ) -> None:
-    """Wait until the first process has made all files, as long as a new one comes every so many seconds."""
+    """Wait until the first rank has written all files, as long as a new one appears every so many seconds."""
     count, since = -1, time.monotonic()
     while (there := sum(path.exists() for path in files)) < len(files) or not done():
         if there > count:
@@ -43,6 +43,6 @@ def wait_for_files(
         elif time.monotonic() - since > seconds:
             raise TimeoutError(
                 f"{folder} has {there} of {len(files)} files and has had no new one for {seconds:g} s "
-                "(trainer.timeout): the first process, which makes them, does not answer"
+                "(trainer.timeout): the first rank, which writes them, does not answer"
             )
         time.sleep(1)

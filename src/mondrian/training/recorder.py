@@ -1,4 +1,4 @@
-"""What happens in training, step by step: to the history, to the loggers, and on the screen."""
+"""Records of each training step: in the history, in the loggers, and on the screen."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mondrian.training.history import HistoryFile
 
 
 class Recorder(Callback):
-    """Writes the history, tells the loggers, and shows a progress bar with loss, learning rate and samples a second."""
+    """Writes the history, feeds the loggers, and shows a progress bar with loss, learning rate and samples a second."""
 
     def __init__(self, file: HistoryFile, *, batch_size: int, every: int = 10, progress: bool = True) -> None:
         self.file, self.batch_size, self.every, self.progress = file, batch_size, every, progress
         self.seconds = 0.0  # of training and validation, over all sessions of the run
-        self._sum: Any = 0.0  # of the losses of this process since the last row
-        self._sums = [0.0]  # those of all processes, as a checkpoint had them
+        self._sum: Any = 0.0  # of the losses on this rank since the last row
+        self._sums = [0.0]  # those of all ranks, as in a checkpoint
         self._count = 0
         self._rate = math.nan
         self._clock = 0.0
@@ -60,9 +60,9 @@ class Recorder(Callback):
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
         self._lap()
-        found = {name: float(trainer.callback_metrics[name]) for name in ("valid_loss", "valid_mae")}
-        self._shown["valid"] = f"{found['valid_loss']:.3g}"
-        self._write(trainer, found)
+        losses = {name: float(trainer.callback_metrics[name]) for name in ("valid_loss", "valid_mae")}
+        self._shown["valid"] = f"{losses['valid_loss']:.3g}"
+        self._write(trainer, losses)
         if self._bar is not None and self._bar.disable and self.progress:  # a log file instead of a terminal
             assert isinstance(module.last_loss, torch.Tensor)
             self._shown["loss"] = f"{module.last_loss.item():.3g}"
@@ -90,7 +90,7 @@ class Recorder(Callback):
         }
 
     def on_save_checkpoint(self, trainer: Trainer, module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """The losses since the last row are those of all processes, while the first one writes the checkpoint."""
+        """The losses since the last row on all ranks, of which the first one writes the checkpoint."""
         own = torch.as_tensor(self._sum, device=trainer.strategy.root_device)
         sums = trainer.strategy.all_gather(own).reshape(-1).tolist()
         checkpoint["callbacks"][self.state_key]["sum"] = sums

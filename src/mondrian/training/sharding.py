@@ -1,4 +1,4 @@
-"""A model in pieces, one for each process: PyTorch's `fully_shard` (FSDP2), a block at a time."""
+"""A model sharded over all ranks: PyTorch's `fully_shard` (FSDP2), a block at a time."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def count_steps(model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
 
 
 def own_part(weight: Tensor) -> Tensor:
-    """What this process holds of a weight."""
+    """The shard of a weight on this rank."""
     return weight.to_local() if isinstance(weight, DTensor) else weight

@@ -1,4 +1,4 @@
-"""How the processes of a run share its model: Lightning's strategies, by a word of the configuration."""
+"""How the ranks of a run share its model: Lightning's strategies, by their names in the configuration."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SHARDED = ("fsdp", "deepspeed", "model_parallel")
 
 
 def placed(settings: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Settings of a trainer that say how many processes there are, and with the strategy that was named.
+    """Settings of a trainer with the number of ranks and the strategy that was named.
 
-    Where torchrun or srun has started the processes, `auto` is their number; otherwise one for each GPU, or one.
+    Where torchrun or srun started the ranks, `auto` is their number; otherwise one for each GPU, or one.
     """
     devices, machines = settings["devices"], settings["num_nodes"]
     processes = launched(environment)
@@ -38,7 +38,7 @@ def placed(settings: Mapping[str, Any], environment: Mapping[str, str]) -> dict[
 
 def _strategy(name: str, ranks: int, timeout: timedelta) -> Any:
     if name == "fsdp":
-        # One file a checkpoint, as from a single process: it goes on with any number of them.
+        # One file a checkpoint, as from a single rank: training resumes on any number of them.
         return ModelParallelStrategy(
             data_parallel_size=ranks, tensor_parallel_size=1, save_distributed_checkpoint=False, timeout=timeout
         )
@@ -50,7 +50,7 @@ def _strategy(name: str, ranks: int, timeout: timedelta) -> Any:
 
 
 def _count(devices: Any, accelerator: str) -> int:
-    """The processes on each machine that `devices` stands for."""
+    """The ranks on each machine that `devices` stands for."""
     if devices in ("auto", -1, "-1"):
         on_gpu = accelerator in ("auto", "gpu", "cuda") and CUDAAccelerator.is_available()
         return CUDAAccelerator.auto_device_count() if on_gpu else 1

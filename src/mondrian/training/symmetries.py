@@ -56,15 +56,15 @@ class Symmetries:
         """The signed permutations `(axes, signs)` of axes that are alike."""
         axes = tuple(range(self.grid.dim))
         kinds = tuple(zip(self.grid.extent, self.grid.points, self.grid.periodic, strict=True))
-        found = []
+        elements = []
         for order, signs in product(permutations(axes), product((1, -1), repeat=len(axes))):
             if any(kinds[a] != kinds[b] for a, b in zip(axes, order, strict=True)):
                 continue
             rotation = determinant(order, signs) == 1 and "rotations" in self.names
             reflection = "reflections" in self.names and (order == axes or "rotations" in self.names)
             if rotation or reflection or (order == axes and set(signs) == {1}):
-                found.append((order, signs))
-        return tuple(found)
+                elements.append((order, signs))
+        return tuple(elements)
 
     def image(
         self, x: Float[Tensor, "channel *space"], y: Float[Tensor, "predicted *space"], generator: torch.Generator
@@ -107,7 +107,7 @@ def determinant(order: tuple[int, ...], signs: tuple[int, ...]) -> int:
 
 
 def check_names(names: tuple[str, ...], *, allowed: tuple[str, ...]) -> None:
-    """Refuse symmetries that there are none of, or that the data set does not have."""
+    """Refuse unknown symmetries, and those that the data set does not have."""
     for name in names:
         if name not in NAMES:
             raise ValueError(f"augment names {name!r}; needed some of {', '.join(NAMES)}")
@@ -119,7 +119,7 @@ def check_names(names: tuple[str, ...], *, allowed: tuple[str, ...]) -> None:
 
 
 def check_parity(parity: Parity, *, fields: Sequence[str]) -> None:
-    """Refuse what is no sign, or that of a field that there is none of."""
+    """Refuse values other than 1 and -1, and unknown fields."""
     for name in parity if isinstance(parity, Mapping) else ():
         if name not in fields:
             raise ValueError(f"data.parity names {name!r}; the fields are {', '.join(dict.fromkeys(fields))}")
@@ -131,7 +131,7 @@ def check_parity(parity: Parity, *, fields: Sequence[str]) -> None:
 def symmetries_of(
     samples: WindowDataset, names: tuple[str, ...], *, allowed: tuple[str, ...], parity: Parity
 ) -> Symmetries | None:
-    """The symmetries to augment with; refuses those that the data set does not have, and fields that are vectors.
+    """The symmetries to augment with; refuses those that the data set does not have, and vector fields.
 
     A `parity` for each field is 1 for those that it does not name.
     """
@@ -165,9 +165,9 @@ def _sign(field: Field, parity: Parity, *, is_target: bool) -> int:
 
 
 def _refuse_vector(field: Field, names: tuple[str, ...], *, dim: int, sign: int) -> None:
-    wanted = f"augment={list(names)} turns scalar fields only"
+    message = f"augment={list(names)} applies to scalar fields only"
     if len(field.channels) > 1:
-        raise ValueError(f"{wanted}; {field.name!r} is {field.channels}")
+        raise ValueError(f"{message}; {field.name!r} has the components {field.channels}")
     if field.name in COMPONENTS and not (dim == 1 and sign == -1):
         advice = f": on a line needed data.parity={{{field.name}: -1}}" if dim == 1 else ""
-        raise ValueError(f"{wanted}; {field.name!r} is a component of a vector{advice}")
+        raise ValueError(f"{message}; {field.name!r} is a component of a vector{advice}")

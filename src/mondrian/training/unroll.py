@@ -1,4 +1,4 @@
-"""Training over several applications in a row, so that a model learns to live with its own errors."""
+"""Training over several applications in a row, so that a model learns from its own errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class UnrolledLoss:
     def __init__(self, surrogate: Surrogate, loss: Loss, unroll: Unroll) -> None:
         spec = surrogate.spec
         self.surrogate, self.loss, self.unroll = surrogate, loss, unroll
-        self.apply: Callable[[Tensor, Grid], Tensor] = surrogate.model  # or the same spread over processes
+        self.apply: Callable[[Tensor, Grid], Tensor] = surrogate.model  # or the same spread over ranks
         self.advance = Advance(spec.in_names, spec.out_names) if unroll.applications > 1 else None
         named = zip(spec.in_names, spec.in_scales, strict=True)
         # What stays the same, such as gamma, is no field of the simulation and gets no noise.

@@ -30,7 +30,7 @@ COMPANIONS = {".ele", ".svg"}  # the second file of a mesh of TetGen; pictures, 
 
 @dataclass(frozen=True, eq=False)
 class MeshSample:
-    """One mesh: its vertices as points, what a model is given there, what it should answer, and cells if wanted."""
+    """One mesh: its vertices as points, input and target of a model there, and its cells if they were asked for."""
 
     name: str
     mesh: Mesh
@@ -53,29 +53,29 @@ class MeshFiles(Spec):
 
     def pinned(self) -> MeshFiles:
         """The same with the digest of what is there now."""
-        return replace(self, digest=self._digest(self._found()))
+        return replace(self, digest=self._digest(self._listed()))
 
     def parts(self) -> dict[str, tuple[Path, ...]]:
         """The files of each part in the order of their names; those without parts are called ''."""
-        found = self._found()
-        if self.digest and self._digest(found) != self.digest:
+        parts = self._listed()
+        if self.digest and self._digest(parts) != self.digest:
             raise ValueError(f"{self.path} holds other files than when the run began; needed the same, or a new run")
-        return found
+        return parts
 
-    def _found(self) -> dict[str, tuple[Path, ...]]:
+    def _listed(self) -> dict[str, tuple[Path, ...]]:
         root = Path(self.path)
         if not root.is_dir():
             raise FileNotFoundError(f"{root} is no folder; needed one with meshes, or with train/, valid/ and test/")
         folders = [path for path in sorted(root.iterdir()) if path.is_dir() and path.name.startswith(SPLITS)]
-        found = {folder.name: files for folder in folders if (files := _meshes(folder))} or {"": _meshes(root)}
-        if not any(found.values()):
+        parts = {folder.name: files for folder in folders if (files := _meshes(folder))} or {"": _meshes(root)}
+        if not any(parts.values()):
             raise ValueError(f"{root} holds no file that meshio reads, nor train/, valid/ or test/ with such files")
-        return found
+        return parts
 
     @staticmethod
-    def _digest(found: dict[str, tuple[Path, ...]]) -> str:
+    def _digest(parts: dict[str, tuple[Path, ...]]) -> str:
         names = [
-            f"{part}/{path.name}" for part, paths in found.items() if not part.startswith("test") for path in paths
+            f"{part}/{path.name}" for part, paths in parts.items() if not part.startswith("test") for path in paths
         ]
         return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
@@ -135,10 +135,10 @@ class MeshSplits(DataSpec["Meshes"]):
     def parts(self, split: str = "test") -> tuple[str, ...]:
         """The parts whose names begin with that of `split`."""
         known = self.names()
-        found = tuple(name for name in known if name.startswith(split))
-        if not found:
+        parts = tuple(name for name in known if name.startswith(split))
+        if not parts:
             raise ValueError(f"split={split!r} is not in {self.files.path}; it has {', '.join(known)}")
-        return found
+        return parts
 
     def names(self) -> tuple[str, ...]:
         """All parts that there are."""
@@ -177,7 +177,7 @@ class MeshSplits(DataSpec["Meshes"]):
         files = parts[split]
         if split == "train" and self.simulations is not None:
             if self.simulations > len(files):
-                raise ValueError(f"simulations={self.simulations} are wanted; {self.files.path} has {len(files)}")
+                raise ValueError(f"simulations={self.simulations} is more than the {len(files)} of {self.files.path}")
             files = files[: self.simulations]
         return Meshes(files, self, partition, memory=memory)
 

@@ -114,7 +114,7 @@ def write_poisson(
 ) -> None:
     """Solve so many problems for each part and write them to `folder/<part>/00000.vtu` and so on.
 
-    What is there already stays, so that a killed call goes on. The part `test_fine` has the domains and sources of
+    Existing files are kept, so an interrupted call resumes. The part `test_fine` has the domains and sources of
     `test` on meshes twice as fine. `share=(i, n)` makes every n-th file from the i-th on.
     """
     if unknown := set(counts) - set(PARTS):
