@@ -129,7 +129,7 @@ def test_a_loss_and_a_reader_of_ones_own(folder: Path) -> None:
 def test_a_recipe_is_built_with_it(folder: Path) -> None:
     overrides = ", ".join(map(repr, OWN))
     program = f"import mondrian; print(type(mondrian.build('allen_cahn/fno', {overrides})).__name__)"
-    result = forked.run_text(program, cwd=folder, env=os.environ | {"MONDRIAN_PLUGINS": ""})
+    result = forked.run_text(program, cwd=folder, env=os.environ | {"MONDRIAN_PLUGINS": "my_models"})
     assert result.stdout.strip() == "ConvolutionalModel", result.stderr
 
 
@@ -152,7 +152,7 @@ def test_a_broken_plug_in_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plugins", "message"),
     [
-        ("", "spec='Convolutional' is not known.* named in MONDRIAN_PLUGINS"),
+        ("", "spec='Convolutional' is not known.*name your own modules in MONDRIAN_PLUGINS"),
         (
             "my_models,missing",
             "MONDRIAN_PLUGINS=my_models,missing: missing cannot be imported: No module",
