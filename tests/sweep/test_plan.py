@@ -37,6 +37,13 @@ def test_the_folder_alone_is_the_sweep_that_it_holds(tmp_path: Path, monkeypatch
     assert joined == plan
     assert joined.remember() == name
     assert SweepPlan.of(["run='a (1)'", "trials=9"]).trials == 9
+    SweepPlan.of([*reversed(SMALL), "seed=0,1", "sampler=random", "run='a (1)'"]).remember()  # in another order
+    with pytest.raises(
+        ValueError, match=r"""sampler_seed was 0, now it is 1; .* or "run='a \(1\)'" alone, join the sweep"""
+    ):
+        SweepPlan.of([*SMALL, "seed=0,1", "sampler=random", "sampler_seed=1", "run='a (1)'"]).remember()
+    with pytest.raises(ValueError, match=r"nothing is no sweep: it has no sweep\.json"):
+        SweepPlan.of(["run=nothing"])
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from mondrian.settings.compose import check_setting, parsed_override
+from mondrian.settings.compose import check_setting, parsed_override, quoted
 from mondrian.settings.training import CHOICES, configure, default_folder
 from mondrian.settings.values import Readers, read_overrides, whole, word
 from mondrian.support.settings_guard import SettingsGuard
+from mondrian.support.text import shell_word
 from mondrian.sweep.former import by_hydra, renewed
 from mondrian.sweep.space import Dimension, combinations, dimension, several
 from mondrian.training.record import joined
@@ -77,7 +78,7 @@ class SweepPlan:
         rest = [each for each in overrides if each.partition("=")[0] not in READERS]
         storage, jobs = own.pop("storage", None), own.pop("jobs", 1)
         given = dict(each.split("=", 1) for each in rest if "=" in each)
-        if list(given) == ["run"] and len(rest) == 1 and (_folder(given) / FILE).exists():
+        if list(given) == ["run"] and len(rest) == 1:
             plan = cls.load(_folder(given))
             return cls(plan.folder, plan.fixed, plan.varied, Search(**vars(plan.search) | own), storage, jobs)
         varied = tuple(each for each in rest if several(each))
@@ -139,16 +140,21 @@ class SweepPlan:
         file = self.folder / FILE
         if by_hydra(file):
             raise ValueError(
-                f"{self.folder} is a sweep by Hydra's sweeper: `mondrian sweep run={self.folder}` shows its results; "
+                f"{self.folder} is a sweep by Hydra's sweeper: `mondrian sweep {self._named}` shows its results; "
                 "run=... starts another"
             )
-        advice = f"the same overrides, or run={self.folder} alone, join the sweep; run=... starts another"
+        advice = f"the same overrides, or {self._named} alone, join the sweep; run=... starts another"
         guard = SettingsGuard(file, frozenset({"trials", "study"}), advice)
         study = (guard.stored() or {}).get("study", f"{self.folder.name}-{uuid.uuid4().hex[:8]}")
-        settings = {"fixed": self.fixed, "varied": self.varied, **vars(self.search), "study": study}
+        settings = {"fixed": sorted(self.fixed), "varied": self.varied, **vars(self.search), "study": study}
         # The address of a database may hold a password.
         guard.remember(settings | {"storage": "journal" if self.storage is None else "database"})
         return str(study)
+
+    @property
+    def _named(self) -> str:
+        """The folder as the shell wants it."""
+        return shell_word(f"run={quoted(self.folder)}")
 
     @classmethod
     def load(cls, folder: Path) -> SweepPlan:
