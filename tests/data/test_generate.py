@@ -378,7 +378,7 @@ def test_the_well_and_we_open_what_was_made(tmp_path: Path) -> None:
         np.testing.assert_array_equal(well[n]["output_fields"].numpy()[0, ..., 0], ours[1, 0])
         assert well[n]["constant_scalars"].item() == source.fields["gamma"].read(n, slice(0, 1)).item()
     assert len(WellFiles(path=str(tmp_path), split="train").open()) == 7
-    with pytest.raises(ValueError, match=r"at \(\(8, 8\), \(16, 16\)\); needed points="):
+    with pytest.raises(ValueError, match=r"at points \(\(8, 8\), \(16, 16\)\); needed points="):
         WellFiles(path=str(tmp_path), split="test").open()
     with pytest.raises(ValueError, match=r"points=\(4, 4\) are not stored"):
         WellFiles(path=str(tmp_path), split="test", points=(4, 4)).open()

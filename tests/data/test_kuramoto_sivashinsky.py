@@ -212,7 +212,7 @@ def test_the_problem_spins_up_and_counts_its_frames_from_there():
     "change, message",
     [
         ({"grid": Grid(extent=(2.0,), points=(8,))}, "periodic"),
-        ({"grid": Grid(extent=(2.0, 2.0), points=(8, 8), periodic=(True, True))}, "one axis"),
+        ({"grid": Grid(extent=(2.0, 2.0), points=(8, 8), periodic=(True, True))}, "one periodic axis"),
         ({"grid": RING.with_points((9,))}, r"points \(8,\)"),
         ({"grid": RING.with_points((3,))}, "at least 4"),
         ({"u0": torch.zeros(1, 8, dtype=torch.bfloat16)}, "bfloat16"),
