@@ -1,8 +1,8 @@
-r"""From one application of a surrogate to many: what it predicts becomes what it is given.
+r"""Rollouts: the prediction of one application becomes the input of the next.
 
-Channels are named by field and step, `u[-1], u[0], gamma -> u[1], u[2]`. After an application the present moves on
-by the number of predicted steps $m$, and the channel $u[k]$ of the next input is $u[k + m]$ of this one: among the
-old input if $k + m \le 0$, among the prediction otherwise. A channel without a step stays what it is.
+Channels are named by field and step, `u[-1], u[0], gamma -> u[1], u[2]`. An application
+advances the present by the number $m$ of predicted steps, so the channel $u[k]$ of the next input is $u[k + m]$: a
+channel of the old input if $k + m \le 0$, otherwise of the prediction. Channels without a step stay the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Advance:
 
     def __init__(self, in_names: Sequence[str], out_names: Sequence[str]) -> None:
         self.steps = len({step for _, step in map(field_and_step, out_names) if step is not None})
-        known = {field_and_step(name): place for place, name in enumerate((*in_names, *out_names))}
+        known = {field_and_step(name): channel for channel, name in enumerate((*in_names, *out_names))}
         self.index = []
         for name in in_names:
             field, step = field_and_step(name)
@@ -42,20 +42,20 @@ class Advance:
                     f"{tuple(in_names)} -> {tuple(out_names)} cannot be rolled out; it predicts no {needed}"
                 )
             self.index.append(known[wanted])
-        if all(place < len(in_names) for place in self.index):  # every application would answer the same
+        if all(channel < len(in_names) for channel in self.index):  # all applications would be the same
             raise ValueError(f"{tuple(in_names)} -> {tuple(out_names)} cannot be rolled out; no input changes in time")
 
     def __call__(
         self, x: Float[Tensor, "batch channel *space"], y: Float[Tensor, "batch predicted *space"]
     ) -> Float[Tensor, "batch channel *space"]:
-        parts = torch.cat((x, y), dim=1).split(1, dim=1)
-        return torch.cat([parts[place] for place in self.index], dim=1)
+        channels = torch.cat((x, y), dim=1).split(1, dim=1)
+        return torch.cat([channels[channel] for channel in self.index], dim=1)
 
 
 def predictions(
     apply: Callable[[Tensor], Tensor], advance: Advance, x: Float[Tensor, "batch channel *space"], applications: int
 ) -> Iterator[Float[Tensor, "batch predicted *space"]]:
-    """The answers of `applications` in a row, each one lasting `advance.steps` steps."""
+    """The predictions of `applications` in a row, each of `advance.steps` steps."""
     for number in range(applications):
         y = apply(x)
         yield y
@@ -76,10 +76,10 @@ def rollout(
 
 
 def field_and_step(name: str) -> tuple[str, int | None]:
-    """A channel's name apart.
+    """The field and the step in a channel's name.
 
     >>> field_and_step("u[-1]"), field_and_step("gamma")
     (('u', -1), ('gamma', None))
     """
-    found = _STEP.fullmatch(name)
-    return (found[1], int(found[2])) if found else (name, None)
+    match = _STEP.fullmatch(name)
+    return (match[1], int(match[2])) if match else (name, None)

@@ -139,7 +139,7 @@ def test_a_model_without_names_takes_files_of_one_array(samples, tmp_path):
     with pytest.raises(ValueError, match=r"y\.hdf5 needs the names of fields"):
         predict_file(model, tmp_path / "x.npz", tmp_path / "y.hdf5")
     np.savez(tmp_path / "two.npz", u=samples, v=samples)
-    with pytest.raises(ValueError, match="without names of channels needs one array"):
+    with pytest.raises(ValueError, match="without channel names needs one array"):
         predict_file(model, tmp_path / "two.npz", tmp_path / "y.npy")
 
 

@@ -121,7 +121,7 @@ def test_simulations_that_do_not_fit_are_refused(surrogate, simulations, tmp_pat
         (build(("w[0]",), ("w[1]",)), {}, r"has no 'w' for channel 'w\[0\]'; it has \['gamma', 'u'\]"),
         (build(("u",), ("p",)), {}, r"'u' changes in time; the model takes 'u'"),
         (small(3, 1), {}, "needs one array"),
-        (surrogate, {"grid": BOX}, "says itself that it lies on"),
+        (surrogate, {"grid": BOX}, "names its own box"),
         (surrogate, {"split": "test"}, "is one file"),
     ]
     for model, options, message in cases:

@@ -82,7 +82,7 @@ def test_arrays_slab_by_slab(kind, model, tmp_path):
 def test_the_command_takes_rows(model, simulations, tmp_path, capsys):
     model.save_pretrained(tmp_path / "model")
     run([str(tmp_path / "model"), str(simulations), "-o", str(tmp_path / "y.hdf5"), "--rows", "4"])
-    assert "3 samples, u[1] on 48 x 6 points" in capsys.readouterr().out
+    assert "3 samples, u[1] at 48 x 6 points" in capsys.readouterr().out
     predict_file(model, simulations, tmp_path / "whole.hdf5")
     with h5py.File(tmp_path / "whole.hdf5") as one, h5py.File(tmp_path / "y.hdf5") as other:
         np.testing.assert_allclose(other["t0_fields/u"][:], one["t0_fields/u"][:], rtol=1e-4, atol=1e-6)

@@ -5,9 +5,9 @@
   mondrian export runs/ac -o film.pt2 --points 64x64 --steps 20
   mondrian export runs/ac -o fine.onnx --points 64x64 --out-points 129vx129v --grid 4x4
 
-The program predicts at one number of points, that of its input; the number of samples is free. It takes and gives
-physical units, channels as `mondrian predict runs/ac` lists them. --steps, --grid and --out-points are those of
-`mondrian predict`. Before it is written it has given the answers of the model. To run it:
+The program predicts at a fixed number of points for any number of samples. Inputs and outputs are in physical units,
+with the channels that `mondrian predict runs/ac` lists. --steps, --grid and --out-points are those of `mondrian
+predict`. Before the program is written, its predictions are compared with those of the model. To run it:
 
   import torch
   program = torch.export.load("surrogate.pt2").module()
@@ -18,7 +18,7 @@ physical units, channels as `mondrian predict runs/ac` lists them. --steps, --gr
   session = onnxruntime.InferenceSession("surrogate.onnx")
   (y,) = session.run(["y"], {"x": x})
 
-What it takes and gives stands in the file too, as JSON: torch.export.load("surrogate.pt2", extra_files=about) with
+The file describes inputs and outputs as JSON: torch.export.load("surrogate.pt2", extra_files=about) with
 about = {"mondrian.json": ""}, or session.get_modelmeta().custom_metadata_map["mondrian"]. ONNX cannot express the
 Fourier transforms of FNO and its relatives, and onnxruntime has no float64 and no bfloat16: they go to .pt2.
 """
@@ -34,21 +34,21 @@ from mondrian.support.text import memory_text
 
 
 def run(arguments: list[str]) -> None:
-    """Write the program and say what it takes and gives."""
-    words = _parser().parse_args(arguments)
-    model = load_model(words.artefact)
-    own, points = Predictor(model).box, points_of(words.points)
-    grid = own if words.grid is None else box(words.grid, own)
-    out_grid = None if words.out_points is None else with_points(words.out_points, grid)
-    predictor = Predictor(model, grid=grid, out_grid=out_grid, applications=words.steps)
+    """Write the program and print its inputs and outputs."""
+    options = _parser().parse_args(arguments)
+    model = load_model(options.artefact)
+    own, points = Predictor(model).box, points_of(options.points)
+    grid = own if options.grid is None else box(options.grid, own)
+    out_grid = None if options.out_points is None else with_points(options.out_points, grid)
+    predictor = Predictor(model, grid=grid, out_grid=out_grid, applications=options.steps)
 
     from mondrian.prediction.program import write_program  # torch.export takes a second to import
 
-    print(f"writing {words.output}: up to a minute, since the program is traced, run and compared", file=sys.stderr)
-    write_program(predictor, words.output, points)
-    size = memory_text(Path(words.output).stat().st_size)
+    print(f"writing {options.output}: up to a minute, since the program is traced, run and compared", file=sys.stderr)
+    write_program(predictor, options.output, points)
+    size = memory_text(Path(options.output).stat().st_size)
     shape = " x ".join(map(str, points)), " x ".join(map(str, out_grid.points if out_grid else points))
-    print(f"{words.output}: {size}")
+    print(f"{options.output}: {size}")
     print(f"in   x: (batch, {len(predictor.in_names)}, {shape[0]})  {', '.join(predictor.in_names)}")
     print(f"out  y: (batch, {len(predictor.out_names)}, {shape[1]})  {', '.join(predictor.out_names)}")
 

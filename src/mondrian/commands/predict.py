@@ -1,25 +1,25 @@
-"""Apply a trained model to files of any size: physical units in, physical units out.
+"""Apply a trained model to files of any size, in physical units.
 
-  mondrian predict runs/ac                                      what the model takes and gives
+  mondrian predict runs/ac                                      describe inputs and outputs of the model
   mondrian predict runs/ac x.npy -o y.npy                       one application to every sample
-  mondrian predict runs/ac x.npy -o y.npy --steps 20            20 in a row, each one on the answers of the last
+  mondrian predict runs/ac x.npy -o y.npy --steps 20            a rollout of 20 applications
   mondrian predict runs/ac start.npz -o next.pt --batch 8       8 samples in memory at a time (default 32)
   mondrian predict runs/ac data/ac --split test --points 64x64 -o next.hdf5 --steps 5 --device cuda
 
 The model is a run of `mondrian train` (its best one), or any folder that `save_pretrained` wrote.
 
-Arrays are (batch, channel, *space), or one sample (channel, *space), answered in the same way; channels as the
-first example lists them. The answer holds the predicted channels, step after step for --steps. Files say by
-their names what they are, and any kind of input goes with any kind of output:
+Arrays are (batch, channel, *space), or (channel, *space) for one sample, with the channels that the first example
+lists. The output holds the predicted channels, with --steps one step after the other. The suffix of a file says what it
+is, and any kind of input goes with any kind of output:
 
   .npy         one array
-  .npz, .pt    one array (the answer in an .npz is called y); or, in, one for each channel or field by its name:
+  .npz, .pt    one array (in an .npz output it is called y); as input also one for each channel or field by name:
                np.savez("start.npz", u=u, gamma=1e-3) with u (batch, *space), or (batch, step, *space) if the
                model takes several; a field of several channels, v_x and v_y, is v (batch, channel, *space);
                gamma (batch,) or one number for all
-  .hdf5, .h5   simulations in The Well's layout. In: a file or a folder, of which the first steps are taken, as
-               many as the model needs; a folder of `mondrian generate` needs --split, and --points if it holds
-               several resolutions. Out: the frames that follow, with their times and the numbers such as gamma
+  .hdf5, .h5   simulations in The Well's layout. Input: a file or a folder, whose first steps are taken, as many as
+               the model needs; a folder of `mondrian generate` needs --split, and --points if it holds several
+               resolutions. Output: the frames that follow, with their times and the numbers such as gamma
 
 Arrays lie on the model's own box unless --grid gives another. An axis is periodic where the model's is,
 unless it ends in p (periodic) or w (walls). Points are cell-centred unless v follows: at the vertices, both ends of an
@@ -29,28 +29,28 @@ axis with walls included; a periodic one has its start only, with r its end agai
   mondrian predict runs/ns x.npy -o y.npy --grid 6.2832px1w
   mondrian predict runs/ac x.npy -o y.npy --grid 2wvx2wv        the first point of each axis at 0, the last at 2
 
-Any number of points will do. The answer may be asked for at others, cell-centred or at vertices in the same way:
+Samples can have any number of points. Predictions can be at other points, cell-centred or at vertices in the same way:
 
   mondrian predict runs/ac x.npy -o y.npy --out-points 85x85
   mondrian predict runs/ac x.npy -o y.npy --out-points 129vx129v
 
-Fields larger than memory, from and to HDF5 or .npy: each of several processes reads and writes its slab of them, or
-one goes through them by so many rows of subdomains at a time (windowed and neighbourhood attention only):
+Fields larger than memory, from and to HDF5 or .npy: each of several ranks reads and writes its slab, or one process
+streams through them a number of rows of subdomains at a time (windowed and neighbourhood attention only):
 
   torchrun --nproc-per-node 4 -m mondrian predict runs/ac huge.hdf5 -o next.hdf5
   mondrian predict runs/nbr x.npy -o y.npy --rows 8
 
-CUDA is used if there is any; --device names another. A process that hears nothing from the others for --timeout
-seconds (1800) stops with a line that says so.
+CUDA is used if available; --device names another device. A rank that waits for the others for more than --timeout
+seconds (1800) stops with a message.
 
 A model of functions on meshes takes a mesh with its input fields at the vertices, in any format that meshio reads, and
-gives the same file with the predicted fields at its vertices, in the model's precision:
+writes the same file with the predicted fields at its vertices, in the model's precision:
 
   mondrian predict runs/poisson/boxes domain.vtu -o answer.vtu
 
-Samples are computed in the model's precision; the answer has that of the input, or the model's if the input
-holds whole numbers or booleans. NaN, infinite numbers, and what has no logarithm where the model takes one, are
-refused by sample and channel. An output exists when it is whole: a killed command leaves none.
+Samples are computed in the model's precision; the output has the precision of the input, or the model's if the input
+holds integers or booleans. NaN, infinite numbers, and numbers without a logarithm where the model takes one are refused
+by sample and channel. An output appears when it is complete: a killed command leaves none.
 """
 
 from __future__ import annotations

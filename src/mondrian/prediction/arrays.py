@@ -1,4 +1,4 @@
-"""The arrays of a file: `.npy`, `.npz` and `.pt`, none of them read at once."""
+"""The arrays of `.npy`, `.npz` and `.pt` files, read in parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ARRAYS = (".npy", ".npz", ".pt")
 
 
 def stored_arrays(path: Path) -> dict[str, StoredArray]:
-    """The arrays by their names; the only array of an `.npy` or `.pt` file has none."""
+    """The arrays by name; the single array of an `.npy` or `.pt` file is called ''."""
     if path.suffix == ".npy":
         return read_arrays(path, ("",))
     arrays = _npz(path) if path.suffix == ".npz" else _pt(path)
@@ -38,7 +38,7 @@ def _pt(path: Path) -> dict[str, StoredArray]:
 
 
 class ZippedArray(StoredArray):
-    """An array of an `.npz` file, read from its start on as it is unpacked, not at once."""
+    """An array of an `.npz` file, unpacked in parts from its start on."""
 
     def __init__(self, path: Path, member: str) -> None:
         self._file = zipfile.ZipFile(path).open(member)  # noqa: SIM115 -- closed with the array
@@ -49,7 +49,7 @@ class ZippedArray(StoredArray):
             raise ValueError(f"{member} holds objects; needed numbers")
         super().__init__(file=str(path), key=member.removesuffix(".npy"), shape=shape, dtype=dtype)
         self._offset = self._file.tell()
-        # By columns a sample is in pieces all over the file: such an array is read whole.
+        # In column-major order a sample is spread over the whole file, so the array is read as a whole.
         self._whole = by_columns and len(shape) > 1
 
     def read(self, index: Index) -> Shaped[np.ndarray, "..."]:

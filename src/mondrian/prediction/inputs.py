@@ -1,9 +1,10 @@
-"""Where samples come from: one array, arrays by the names of channels, or simulations in The Well's layout."""
+"""Inputs: one array, arrays named by channel, or simulations in The Well's layout."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -23,14 +24,14 @@ ALL = slice(None)
 
 @runtime_checkable
 class Read(Protocol):
-    """Reads the samples `start ... stop - 1`, of their points some rows along the first axis or all."""
+    """Reads the samples `start ... stop - 1`, all their points or some rows along the first axis."""
 
     def __call__(self, start: int, stop: int, rows: slice = ALL) -> Shaped[np.ndarray, "batch channel ..."]: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Samples of `shape` `(batch, channel, *space)`, of which `read(start, stop)` reads some.
+    """Samples of `shape` `(batch, channel, *space)`; `read(start, stop)` reads some of them.
 
     `single` if there is one sample that came without a batch axis. `present` is the place in `times` of step 0: of
     the last one that goes in, or of the first of all if none does. `scalars` are numbers that belong to the samples,
@@ -43,9 +44,9 @@ class Samples:
     read: Read
     single: bool = False
     grid: Grid | None = None
-    times: Float[np.ndarray, " time"] = field(default_factory=lambda: np.zeros(1))
+    times: Float[np.ndarray, " time"] = dataclass_field(default_factory=lambda: np.zeros(1))
     present: int = 0
-    scalars: Mapping[str, Shaped[np.ndarray, " batch"]] = field(default_factory=dict)
+    scalars: Mapping[str, Shaped[np.ndarray, " batch"]] = dataclass_field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -70,7 +71,7 @@ def open_samples(
 
 
 def from_array(array: StoredArray, predictor: Predictor) -> Samples:
-    """`(batch, channel, *space)`, or one sample `(channel, *space)`."""
+    """Samples from an array `(batch, channel, *space)`, or `(channel, *space)` for one sample."""
     _real(array)
     single = len(array.shape) == predictor.dim + 1
     shape = (1, *array.shape) if single else array.shape
@@ -83,13 +84,13 @@ def from_array(array: StoredArray, predictor: Predictor) -> Samples:
 
 
 def from_named(arrays: Mapping[str, StoredArray], predictor: Predictor, name: str) -> Samples:
-    """Arrays called by a channel (`u[0]`) or by a field (`u`: all its channels, in their order).
+    """Samples from arrays named by a channel (`u[0]`) or by a field (`u`: all its channels, in their order).
 
     Shapes: `(batch, *space)`, or `(batch, channel, *space)` for a field of several channels, such as `v` of `v_x` and
     `v_y`. Numbers, constant in space, are `(batch,)`, or one number for all. Arrays with other names are left alone.
     """
     if not predictor.named:
-        raise ValueError(f"{name} holds the arrays {sorted(arrays)}; a model without names of channels needs one array")
+        raise ValueError(f"{name} holds the arrays {sorted(arrays)}; a model without channel names needs one array")
     columns: list[tuple[StoredArray, int]] = []
     counts: dict[str, int] = {}
     for channel in predictor.in_names:
@@ -137,33 +138,33 @@ def from_named(arrays: Mapping[str, StoredArray], predictor: Predictor, name: st
 
 
 def from_simulations(source: Source, predictor: Predictor) -> Samples:
-    """The first window of each simulation: as many steps as the model takes, from the start."""
+    """The first window of each simulation: its first steps, as many as the model takes."""
     if not predictor.named:
-        raise ValueError(f"{source.name} holds named fields; a model without names of channels needs one array")
-    places = [(*_find(source, name), field_and_step(name)[1]) for name in predictor.in_names]
-    present = -min(step or 0 for *_, step in places)
+        raise ValueError(f"{source.name} holds named fields; a model without channel names needs one array")
+    columns = [(*_find(source, name), field_and_step(name)[1]) for name in predictor.in_names]
+    present = -min(step or 0 for *_, step in columns)
     for simulation, steps in enumerate(source.steps):
         if steps <= present:
             raise ValueError(
                 f"simulation {simulation} of {source.name} has {steps} steps; the model takes {present + 1}"
             )
-    shape = (len(source), len(places), *source.grid.points)
+    shape = (len(source), len(columns), *source.grid.points)
     predictor.check_shape(shape, source.name)
-    fields = {id(found): found for found, *_ in places}
+    fields = {id(field): field for field, *_ in columns}
 
     def read(start: int, stop: int, rows: slice = ALL) -> Shaped[np.ndarray, "batch channel ..."]:
         points = (len(range(*rows.indices(shape[2]))), *shape[3:])
-        values = np.empty((stop - start, len(places), *points), dtype=widest)
+        values = np.empty((stop - start, len(columns), *points), dtype=widest)
         for sample, simulation in enumerate(range(start, stop)):
-            steps = {key: found.read(simulation, slice(0, present + 1), rows) for key, found in fields.items()}
-            for place, (found, number, step) in enumerate(places):
-                values[sample, place] = steps[id(found)][0 if step is None else present + step, number]
+            steps = {key: field.read(simulation, slice(0, present + 1), rows) for key, field in fields.items()}
+            for channel, (field, number, step) in enumerate(columns):
+                values[sample, channel] = steps[id(field)][0 if step is None else present + step, number]
         return values
 
     widest = np.result_type(*(segment.array.dtype for field in fields.values() for segment in field.segments))
     spatial = [segment.array.dtype for field in fields.values() if not field.is_number for segment in field.segments]
     dtype = np.result_type(*(spatial or [widest]))
-    numbers = {name: found for name, found in source.fields.items() if found.is_number and len(found.channels) == 1}
+    numbers = {name: field for name, field in source.fields.items() if field.is_number and len(field.channels) == 1}
     return Samples(
         source.name,
         shape,
@@ -172,27 +173,27 @@ def from_simulations(source: Source, predictor: Predictor) -> Samples:
         grid=source.grid,
         times=source.times,
         present=present,
-        scalars={name: found.numbers().reshape(len(source)) for name, found in numbers.items()},
+        scalars={name: field.numbers().reshape(len(source)) for name, field in numbers.items()},
     )
 
 
 def _find(source: Source, name: str) -> tuple[Field, int]:
-    """The field that holds a channel, and the channel's number in it."""
+    """The field that contains a channel, and the number of the channel in it."""
     wanted, step = field_and_step(name)
-    for found in source.fields.values():
-        if wanted in found.channels:
-            if found.changes != (step is not None):
+    for field in source.fields.values():
+        if wanted in field.channels:
+            if field.changes != (step is not None):
                 raise ValueError(
-                    f"{source.name}: {wanted!r} {'changes' if found.changes else 'does not change'} in time; "
+                    f"{source.name}: {wanted!r} {'changes' if field.changes else 'does not change'} in time; "
                     f"the model takes {name!r}"
                 )
-            return found, found.channels.index(wanted)
-    held = sorted(channel for found in source.fields.values() for channel in found.channels)
+            return field, field.channels.index(wanted)
+    held = sorted(channel for field in source.fields.values() for channel in field.channels)
     raise ValueError(f"{source.name} has no {wanted!r} for channel {name!r}; it has {held}")
 
 
 def _keys(channel: str) -> tuple[str, ...]:
-    """What the array of a channel may be called: as it is, without its step, as the field it is a component of.
+    """The possible names of a channel's array: its own, without the step, and that of the field it is a component of.
 
     >>> _keys("velocity_x[0]")
     ('velocity_x[0]', 'velocity_x', 'velocity')
@@ -202,19 +203,19 @@ def _keys(channel: str) -> tuple[str, ...]:
 
 
 def _names(predictor: Predictor) -> set[str]:
-    """The channels that a model takes, with their steps and without."""
+    """The input channels of a model, with and without their steps."""
     return {*predictor.in_names, *(field_and_step(name)[0] for name in predictor.in_names)}
 
 
 def _samples(array: StoredArray, start: int, stop: int, rows: slice, *, dim: int) -> Shaped[np.ndarray, "..."]:
-    """Some samples of an array, of those with points some rows."""
+    """Some samples of an array; of arrays in space only some rows."""
     if len(array.shape) <= 1:
         return array.read((slice(start, stop),) if array.shape else ())
     return array.read((slice(start, stop), *(ALL,) * (len(array.shape) - dim - 1), rows))
 
 
 def _real(array: StoredArray) -> None:
-    if array.dtype.kind not in "fiub":  # neuraloperator's Darcy files say where the medium is with booleans
+    if array.dtype.kind not in "fiub":  # neuraloperator's Darcy files mark the medium with booleans
         raise ValueError(f"{array} has dtype {array.dtype}; needed real numbers")
 
 

@@ -1,4 +1,4 @@
-"""A model on a box, applied to samples piece by piece."""
+"""A model on a box, applied to batches of samples."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mondrian.surrogate import Surrogate, evaluating
 
 
 class Predictor:
-    """`applications` of a model in a row, on a box, with the names of everything that goes in and comes out.
+    """`applications` of a model in a row, on a box, with the names of its input and output channels.
 
-    Answers stand at the points of `out_grid`, by default at those of the input.
+    Predictions are at the points of `out_grid`, by default at those of the input.
 
-    A `Surrogate` works in physical units and knows its channels. Any other model is applied as it is, its
-    channels are called by their numbers, and it cannot be rolled out.
+    A `Surrogate` works in physical units and knows its channels. Any other model is applied as it is; its channels are
+    numbered, and it cannot be rolled out.
 
     >>> from mondrian import vit_no
     >>> model = vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2))
@@ -58,20 +58,20 @@ class Predictor:
         self._logarithms = [scale.log for scale in spec.in_scales] if self.named else [False] * len(self.in_names)
         weights = next(model.parameters())
         self.dtype, self.device = weights.dtype, weights.device
-        # Of a surrogate in half precision single: numbers with a unit may not fit into less.
+        # A surrogate in half precision takes single precision, because half precision may not hold physical values.
         self.in_dtype = torch.promote_types(self.dtype, torch.float32) if self.named else self.dtype
 
     def __call__(
         self, x: Shaped[Tensor, "batch channel *space"], *, first: int = 0
     ) -> Float[Tensor, "batch predicted *points"]:
-        """The prediction for one piece, in the dtype and on the device of the model; `first` is its first sample."""
+        """The prediction for a batch, on the device of the model; errors count samples from `first` on."""
         self.check_shape(tuple(x.shape))
         x = self.prepared(x, first=first)
         with torch.no_grad():  # not inference mode: the model may keep tensors that training meets later
             return self.answer(x)
 
     def answer(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch predicted *points"]:
-        """The prediction for samples that have been looked at."""
+        """The prediction for samples that `prepared` has checked."""
         if self.applications == 1:
             if isinstance(self.model, Surrogate) and self.out_grid is not None:
                 return self.model(x, self.box, self.out_grid)
@@ -83,14 +83,14 @@ class Predictor:
         return resample(y, self.box.with_points(tuple(x.shape[2:])), self.out_grid)
 
     def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of the answer to a batch of this shape."""
+        """The shape of the prediction for a batch of this shape."""
         points = shape[2:] if self.out_grid is None else self.out_grid.points
         return (shape[0], len(self.out_names), *points)
 
     def prepared(
         self, x: Shaped[Tensor, "batch channel *space"], *, first: int = 0
     ) -> Float[Tensor, "batch channel *space"]:
-        """Samples, or slabs of them, as the model takes them: of `in_dtype`, on its device, without bad numbers."""
+        """Samples, or slabs of them, as the model takes them: checked, of `in_dtype` and on its device."""
         if x.is_complex():
             raise ValueError(f"x has dtype {x.dtype}; needed real numbers")
         x = x.to(self.device, self.in_dtype)
@@ -98,7 +98,7 @@ class Predictor:
         return x
 
     def check_shape(self, shape: tuple[int, ...], name: str = "x") -> None:
-        """Refuse what is no batch of samples for this model."""
+        """Refuse a shape that is no batch of samples for this model."""
         channels = len(self.in_names)
         if len(shape) != self.dim + 2 or shape[1] != channels:
             names = f" ({', '.join(self.in_names)})" if self.named else ""
@@ -159,12 +159,12 @@ def predict(
     steps: int = 1,
     batch_size: int = 32,
 ) -> Tensor | Shaped[np.ndarray, "..."]:
-    """The predictions for `(batch, channel, *space)`, or for one sample `(channel, *space)`: of the kind of `x`.
+    """The predictions for `(batch, channel, *space)`, or for one sample `(channel, *space)`.
 
-    `batch_size` samples are worked on at a time, in the precision of the model; the answer has the precision of
-    `x`, or the model's if `x` holds integers or booleans, and its device. `steps` applications in a row follow each
-    other along the channels. `grid` is the box of the samples, by default the model's own; `out_grid` holds the points
-    of the answer, by default those of the samples.
+    The result is an array or a tensor like `x`, on its device and in its precision, or in the model's if `x` holds
+    integers or booleans. `batch_size` samples are predicted at a time, in the precision of the model. `steps`
+    applications in a row follow each other along the channels. `grid` is the box of the samples, by default the model's own; `out_grid` has the points
+    of the predictions, by default those of the samples.
 
     >>> from mondrian import vit_no
     >>> model = vit_no(in_channels=1, out_channels=1, hidden_channels=8, subdomains=(2,))
@@ -202,14 +202,14 @@ def as_tensor(values: Shaped[np.ndarray, "..."]) -> Shaped[Tensor, "..."]:
 
 
 def as_numpy(values: Float[Tensor, "..."], dtype: np.dtype[Any]) -> Shaped[np.ndarray, "..."]:
-    """The inverse of `as_tensor`. What is too large for `dtype` becomes infinite, as it does in torch."""
+    """The inverse of `as_tensor`; values too large for `dtype` become infinite, as in torch."""
     values = values.cpu()
     with np.errstate(over="ignore"):
         return (values.float() if values.dtype is torch.bfloat16 else values).numpy().astype(dtype, copy=False)
 
 
 def answer_dtype(given: np.dtype[Any], model: torch.dtype) -> np.dtype[Any]:
-    """The dtype of the answer to values of dtype `given`: the same, or the model's for whole numbers and booleans."""
+    """The dtype of predictions for values of dtype `given`: the same, or the model's for integers and booleans."""
     if given.kind == "f" and given.itemsize <= 8:
         return given.newbyteorder("=")
     return np.dtype(np.float64 if model is torch.float64 else np.float32)

@@ -37,13 +37,13 @@ from mondrian.support.libraries import MissingLibrary, library
 from mondrian.surrogate import Surrogate, evaluating
 
 NAME = "mondrian"  # of the description in the file
-MADE_WITH = 2  # samples that a program is made with: not one, which would be taken for a constant
-TRIED_WITH = (1, 3)  # samples that it is tried with
-TOLERANCE = 1e-3  # of a channel's range: what a program may differ from its model by
-ROUNDING = 64  # and in units of float32's last place, of the channel's largest value
-MODEL_ROUNDING = 8  # and in those of the model's precision, of the largest value without the offset of its scale
+MADE_WITH = 2  # samples of the traced batch: the exporter would take one sample for a constant
+TRIED_WITH = (1, 3)  # samples of the batches that the program is tested with
+TOLERANCE = 1e-3  # allowed difference between program and model, relative to a channel's range
+ROUNDING = 64  # plus so many float32 rounding errors of the channel's largest value
+MODEL_ROUNDING = 8  # plus so many rounding errors in the model's precision of the largest value without its offset
 
-Written = tuple[bytes, Callable[[Tensor], Tensor]]  # the content of a file, and how to run it
+Written = tuple[bytes, Callable[[Tensor], Tensor]]  # the content of a file, and a function that runs it
 
 
 def write_program(predictor: Predictor, file: str | Path, points: tuple[int, ...]) -> None:
@@ -78,7 +78,7 @@ def exported(predictor: Predictor, points: tuple[int, ...]) -> ExportedProgram:
 
 
 def description(predictor: Predictor, points: tuple[int, ...]) -> str:
-    """What a program takes and gives, as JSON."""
+    """The inputs and outputs of a program, as JSON."""
     box = predictor.box.with_points(points)
     about = {
         "in": list(predictor.in_names),
@@ -91,7 +91,7 @@ def description(predictor: Predictor, points: tuple[int, ...]) -> str:
 
 
 def samples(predictor: Predictor, points: tuple[int, ...], count: int) -> Float[Tensor, "batch channel *space"]:
-    """Random fields of the size that the model was trained on."""
+    """Random fields at the scale of the training data."""
     if len(points) != predictor.dim or min(points) < 1:
         raise ValueError(f"points={points} must give at least one point along each of {predictor.dim} axes")
     shape = (count, len(predictor.in_names), *points)
@@ -113,7 +113,7 @@ class PredictorModule(nn.Module):
 
 
 class PlainAttention(TorchFunctionMode):
-    """Attention as two products and a softmax: the engine's own has a layout that ONNX's exporter trips over."""
+    """Attention as two products and a softmax: the exporter to ONNX fails on the memory layout of the fused one."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is F.scaled_dot_product_attention:
@@ -160,7 +160,7 @@ def _onnx(predictor: Predictor, points: tuple[int, ...]) -> Written:
 def _compare(
     predictor: Predictor, wanted: Float[Tensor, "batch channel *points"], found: Float[Tensor, "batch channel *points"]
 ) -> None:
-    """Refuse a program that does not answer what its model does, in any of the channels."""
+    """Refuse a program that differs from its model in any channel."""
     wanted, found = (y.to("cpu", torch.float64).transpose(0, 1).flatten(1) for y in (wanted, found))
     rounding = ROUNDING * torch.finfo(torch.float32).eps * wanted.abs().amax(dim=1)
     rounding += MODEL_ROUNDING * torch.finfo(predictor.dtype).eps * (wanted - _offsets(predictor)).abs().amax(dim=1)
@@ -172,7 +172,7 @@ def _compare(
 
 
 def _offsets(predictor: Predictor) -> Float[Tensor, "channel 1"]:
-    """What the scales add to the channels of the answer, in a precision of their own."""
+    """The shifts of the output scales, in double precision."""
     if not isinstance(predictor.model, Surrogate):
         return torch.zeros(len(predictor.out_names), 1, dtype=torch.float64)
     shifts = [0.0 if scale.log else scale.shift for scale in predictor.model.spec.out_scales]
@@ -180,7 +180,7 @@ def _offsets(predictor: Predictor) -> Float[Tensor, "channel 1"]:
 
 
 def _reason(error: BaseException) -> str:
-    """The first cause of an error, in a line."""
+    """The first cause of an error in one line."""
     while error.__cause__ is not None:
         error = error.__cause__
     return (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -214,7 +214,7 @@ def _kept_evaluations(predictor: Predictor, x: Float[Tensor, "batch channel *spa
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the exporters' remarks about themselves."""
+    """Silence the messages of the exporters."""
     loggers = [logging.getLogger(name) for name in ("onnxscript", "onnx_ir", "torch.onnx", "torch.export")]
     levels = [logger.level for logger in loggers]
     try:

@@ -1,4 +1,4 @@
-"""Files of predictions that are filled in any order, by several processes at once."""
+"""Files of predictions that all ranks fill at once, in any order."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Write = Callable[[int, int, Shaped[np.ndarray, "batch channel ..."]], None]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the numbers `(sample, frame, *space)` of an array lie in a file, one after the other."""
+class Segment:
+    """The contiguous numbers `(sample, frame, *space)` of an array in a file."""
 
     file: str
     offset: int
@@ -32,29 +32,29 @@ class Place:
     dtype: np.dtype[Any]
 
     def mapped(self) -> np.memmap[Any, Any]:
-        """The array, to be written to."""
+        """The array as writable memory map."""
         return np.memmap(self.file, self.dtype, "r+", self.offset, self.shape)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The arrays of a file, and of each channel of a prediction the array and the frame in it where it belongs."""
+    """The arrays of a file, and for each predicted channel its array and frame."""
 
-    places: tuple[Place, ...]
+    segments: tuple[Segment, ...]
     channels: tuple[tuple[int, int], ...]
 
 
 @contextmanager
 def open_shared(path: Path, create: Callable[[Path], Layout], processes: Processes | None) -> Iterator[Write]:
-    """A file that the first process creates and all of them fill; it appears when the last one is done.
+    """A file that rank 0 creates and all ranks fill; it appears when all have finished.
 
     `write(sample, row, values)` puts `values` `(batch, channel, rows, ...)` where sample `sample` and row `row` begin.
     """
     first = processes is None or processes.rank == 0
     made: AbstractContextManager[Path | None] = exclusive(path) if first else nullcontext()
     with made as partial:
-        layout = _agreed(None if partial is None else lambda: create(partial), processes)
-        arrays = [place.mapped() for place in layout.places]
+        layout = _broadcast(None if partial is None else lambda: create(partial), processes)
+        arrays = [segment.mapped() for segment in layout.segments]
 
         def write(sample: int, row: int, values: Shaped[np.ndarray, "batch channel ..."]) -> None:
             samples, rows = slice(sample, sample + len(values)), slice(row, row + values.shape[2])
@@ -78,34 +78,34 @@ def create_array(partial: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *,
     size = math.prod(shape) * dtype.itemsize
     reserve(partial, size)
     os.truncate(partial, offset + size)
-    return Layout((Place(str(partial), offset, shape, dtype),), tuple((0, channel) for channel in range(shape[1])))
+    return Layout((Segment(str(partial), offset, shape, dtype),), tuple((0, channel) for channel in range(shape[1])))
 
 
 def create_simulations(partial: Path, path: Path, simulated: Simulated) -> Layout:
-    """An HDF5 file of predictions as simulations, whose fields are contiguous: their places in the file are known."""
+    """An HDF5 file of predictions as simulations; its fields are contiguous, so their offsets are known."""
     with simulated.created(partial, path) as fields:
         offsets = {}
         for name, dataset in fields.items():
-            dataset[(-1,) * dataset.ndim] = 0  # HDF5 takes the space for a field when it is first written to
+            dataset[(-1,) * dataset.ndim] = 0  # HDF5 allocates a field at its first write
             offsets[name] = dataset.id.get_offset()
     names = list(offsets)
-    places = tuple(Place(str(partial), offsets[name], simulated.shape, simulated.dtype) for name in names)
-    return Layout(places, tuple((names.index(field), frame) for field, frame in simulated.frames.places))
+    segments = tuple(Segment(str(partial), offsets[name], simulated.shape, simulated.dtype) for name in names)
+    return Layout(segments, tuple((names.index(field), frame) for field, frame in simulated.frames.places))
 
 
-def _agreed(make: Callable[[], Layout] | None, processes: Processes | None) -> Layout:
-    """What the first process makes, for all of them; if it cannot, none of them goes on."""
-    found: Layout | OSError | None = None
+def _broadcast(make: Callable[[], Layout] | None, processes: Processes | None) -> Layout:
+    """What rank 0 makes, for all ranks; if it fails, all ranks raise its error."""
+    result: Layout | OSError | None = None
     if make is not None:
         try:
-            found = make()
+            result = make()
         except OSError as error:
-            found = error
+            result = error
     if processes is not None:
-        told = [found]
-        dist.broadcast_object_list(told, group=processes.group, group_src=0)
-        found = told[0]
-    if isinstance(found, OSError):
-        raise found
-    assert found is not None
-    return found
+        message = [result]
+        dist.broadcast_object_list(message, group=processes.group, group_src=0)
+        result = message[0]
+    if isinstance(result, OSError):
+        raise result
+    assert result is not None
+    return result

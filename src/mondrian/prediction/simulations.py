@@ -1,4 +1,4 @@
-"""Predictions as simulations: an HDF5 file in The Well's layout, filled piece by piece."""
+"""Predictions as simulations: an HDF5 file in The Well's layout, filled batch by batch."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ class Frames:
             raise ValueError(f"the predictions {tuple(names)} are not all of the same steps; needed for HDF5")
 
     def times(self, known: Float[np.ndarray, " time"], present: int) -> Float[np.ndarray, " frame"]:
-        """When the frames are: step 0 is the `present` one, beyond the known times each takes the last interval.
+        """The times of the frames: step 0 is the `present` one; beyond the known times the last interval repeats.
 
         >>> Frames(("u[1]", "u[2]", "u[3]")).times(np.array([0.0, 6.0, 12.0]), present=1)
         array([12., 18., 24.])
         """
         interval = known[-1] - known[-2] if len(known) > 1 else 1.0
-        places = np.array([present + (step or 0) for step in self.steps])
-        beyond = np.maximum(places - (len(known) - 1), 0)
-        return np.asarray(known[np.minimum(places, len(known) - 1)] + beyond * interval, dtype=np.float64)
+        frames = np.array([present + (step or 0) for step in self.steps])
+        beyond = np.maximum(frames - (len(known) - 1), 0)
+        return np.asarray(known[np.minimum(frames, len(known) - 1)] + beyond * interval, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """What a file of predictions holds: `count` simulations on `grid`, of each the `frames` at some `times`.
+    """The content of a file of predictions: `frames` of `count` simulations on `grid`, at `times`.
 
     The layout is that of `mondrian generate`, without its checksum.
     """
@@ -70,7 +70,7 @@ class Simulated:
 
     @contextmanager
     def created(self, partial: Path, path: Path) -> Iterator[dict[str, h5py.Dataset]]:
-        """The fields in a new file `partial`, which will be `path`; their numbers are yet to be written."""
+        """The empty fields in a new file `partial`, which will become `path`."""
         empty = Simulations(
             grid=self.grid,
             times=self.times,
@@ -96,7 +96,7 @@ class Simulated:
 
 @contextmanager
 def open_simulations(path: Path, simulated: Simulated) -> Iterator[Append]:
-    """A file of simulations, to be given predictions `(batch, channel, *space)`, piece after piece."""
+    """A file of simulations, to which predictions `(batch, channel, *space)` are appended."""
     with exclusive(path) as partial, simulated.created(partial, path) as fields:
         done = 0
 
@@ -111,15 +111,15 @@ def open_simulations(path: Path, simulated: Simulated) -> Iterator[Append]:
 
 
 def reserve(path: Path, size: int) -> None:
-    """Take room on the disk for `size` bytes more: HDF5 crashes the whole process on a disk that is full."""
+    """Reserve `size` more bytes on the disk, because HDF5 crashes the process when the disk is full."""
     if not hasattr(os, "posix_fallocate"):  # macOS
         return
     with open(path, "r+b") as file:
-        os.posix_fallocate(file.fileno(), 0, path.stat().st_size + size + 2**16)  # and room for its own tables
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size + size + 2**16)  # and for the tables of HDF5
 
 
 def _enlarge(group: h5py.Group, key: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> h5py.Dataset:
-    """A data set in place of an empty one, with its attributes. Contiguous, so not by `resize`."""
+    """A data set in place of an empty one, with its attributes; contiguous data sets cannot be resized."""
     attributes = dict(group[key].attrs)
     del group[key]
     dataset = group.create_dataset(key, shape=shape, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Predictions of fields larger than memory: each process, or each pass, reads and writes its rows of points only."""
+"""Predictions of fields larger than memory: each rank, or each step of a stream, reads and writes its slab only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def predict_slabs(
     points: tuple[int, ...] = (),
     progress: bool = False,
 ) -> Prediction:
-    """`predict_file` for fields of which no memory holds a whole one, in one of two ways.
+    """`predict_file` for fields that do not fit into memory, in one of two ways.
 
     With `processes` each of them holds its slab of every sample, and all of them must call this. With `rows` one
     process goes through each field, so many rows of subdomains at a time.
@@ -71,7 +71,7 @@ def predict_slabs(
 
 
 class _Part:
-    """Some of the samples, of which rows of points are read as they are needed."""
+    """Some of the samples, whose rows of points are read as they are needed."""
 
     def __init__(self, samples: Samples, predictor: Predictor, start: int, stop: int) -> None:
         self.samples, self.predictor, self.start, self.stop = samples, predictor, start, stop
@@ -89,7 +89,7 @@ class _Part:
         return self.predictor.prepared(as_tensor(values), first=self.start)
 
     def streamed(self, rows: int) -> Slabs:
-        """The predictions slab after slab."""
+        """The predictions slab by slab."""
         for row, y in stream(self.model, lambda *ends: self.scaled(self.read(*ends)), self.grid, rows=rows):
             yield row, self.physical(y)
 
@@ -124,7 +124,7 @@ def _open(
 def _everywhere(
     finite: Bool[Tensor, " sample"], device: torch.device, processes: Processes | None
 ) -> Bool[Tensor, " sample"]:
-    """Which samples are finite on the slabs of all processes."""
+    """Which samples are finite on the slabs of all ranks."""
     if processes is None:
         return finite
     least = finite.to(device, torch.int32)
