@@ -163,8 +163,8 @@ def predict(
 
     The result is an array or a tensor like `x`, on its device and in its precision, or in the model's if `x` holds
     integers or booleans. `batch_size` samples are predicted at a time, in the precision of the model. `steps`
-    applications in a row follow each other along the channels. `grid` is the box of the samples, by default the model's own; `out_grid` has the points
-    of the predictions, by default those of the samples.
+    applications in a row follow each other along the channels. `grid` is the box of the samples, by default the model's
+    own; `out_grid` has the points of the predictions, by default those of the samples.
 
     >>> from mondrian import vit_no
     >>> model = vit_no(in_channels=1, out_channels=1, hidden_channels=8, subdomains=(2,))
