@@ -31,7 +31,7 @@ from mondrian.support.processor import ensure_half_precision
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "mondrian"
 RESULTS = Path(__file__).parent / "results" / "mutants.md"
-PATIENCE = 600.0
+PATIENCE = 1800.0
 BROKEN = ("ImportError", "ModuleNotFoundError", "SyntaxError", "NameError", "UnboundLocalError", "AttributeError")
 HEADING = """# Mutants
 

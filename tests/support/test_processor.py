@@ -82,6 +82,22 @@ def test_a_trial_that_passes_dies_fails_or_hangs(program, seconds, failure):
 
 
 @pytest.mark.process
+def test_a_trial_that_dies_of_an_illegal_instruction_limits_this_process_and_its_children(monkeypatch, capsys):
+    for name in (LIMIT, processor.TRIED):
+        monkeypatch.setenv(name, "to be restored")
+        monkeypatch.delenv(name)
+    traps = f"import os; os.environ.get('{LIMIT}') == 'AVX512_CORE' or os.kill(os.getpid(), {signal.SIGILL.value})"
+    command = (sys.executable, "-S", "-c", traps)
+    ensure_half_precision(trial=lambda environment: try_products(environment, command=command))
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"ended with SIGILL; {LIMIT}=AVX512_CORE is set" in said
+    child = f"import os; print(os.environ['{LIMIT}'], os.environ['{processor.TRIED}'])"
+    out = subprocess.run([sys.executable, "-S", "-c", child], capture_output=True, text=True, check=True).stdout
+    assert out == "AVX512_CORE works\n"
+
+
+@pytest.mark.process
 def test_onednn_reads_the_limit_at_its_first_use_although_torch_is_imported():
     program = (
         f"import os, torch; os.environ['{LIMIT}'] = 'AVX2'; "
