@@ -18,11 +18,12 @@ from tqdm import tqdm
 
 from mondrian import Grid
 from mondrian.data import store
-from mondrian.data.generate import generate, make_shard, plan
+from mondrian.data.generate import generate, plan
 from mondrian.data.manifest import Manifest
 from mondrian.data.problems import AllenCahn, KuramotoSivashinsky, NavierStokes, Problem
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear
 from mondrian.data.seeds import simulation_seed, uniform
+from mondrian.data.shards import make_shard
 from mondrian.data.sources import WellFiles
 from mondrian.data.store import read_shard
 from mondrian.support import files, lock

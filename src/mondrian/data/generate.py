@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import shlex
-import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import torch
 from tqdm import tqdm
 
 from mondrian import __version__
 from mondrian.data.manifest import FILE, Manifest, Shard, collect
 from mondrian.data.problems import Problem
 from mondrian.data.seeds import simulation_seed
-from mondrian.data.store import Simulations, damage, read_identity, write_shard
+from mondrian.data.shards import agreed_manifest, identity_of, make_shards, problem_of
+from mondrian.data.store import damage, read_identity
 from mondrian.support.files import remove_partial
 from mondrian.support.lock import locked_numbers
-from mondrian.support.settings_guard import changes
 
 LOCK = ".lock"  # a byte for each shard
 
@@ -137,37 +129,14 @@ def generate(
             total=sum(shard.count for shard in mine),
             initial=sum(shard.count for shard in mine) - sum(shard.count for shard in missing),
             unit="sim",
-            desc=_problem(manifest).name,
+            desc=problem_of(manifest).name,
             disable=None if progress else True,
             smoothing=0.1,
         )
-        run = _run_here if workers == 1 or len(missing) < 2 else _run_in_processes
         with bar:
-            for done in run(folder, manifest, missing, min(workers, len(missing))):
+            for done in make_shards(folder, manifest, missing, workers):
                 bar.update(done)
     return collect(folder, known)
-
-
-def make_shard(folder: Path, manifest: Manifest, shard: Shard) -> Iterator[int]:
-    """Simulate and write one shard; yields the number of simulations done since the last time."""
-    problem = _problem(manifest)
-    numbers = range(shard.first, shard.first + shard.count)
-    seeds = [simulation_seed(manifest.seed, shard.split, index) for index in numbers]
-    parts = []
-    for start in range(0, len(seeds), problem.chunk):
-        chunk = seeds[start : start + problem.chunk]
-        part = problem.simulate(chunk, shard.points)
-        _finite(part, f"{problem.name}, split {shard.split!r}, simulation {shard.first + start} and on")
-        parts.append(part)
-        yield len(chunk)
-    _agree(folder, manifest)  # another may have begun with other arguments, as long as there was no shard
-    for sizes, file in shard.files().items():
-        write_shard(
-            folder / file,
-            Simulations.join(part[sizes] for part in parts),
-            name=problem.name,
-            identity=_identity(manifest, shard),
-        )
 
 
 def damaged(folder: Path, manifest: Manifest, shards: Sequence[Shard]) -> dict[str, str]:
@@ -182,40 +151,18 @@ def damaged(folder: Path, manifest: Manifest, shards: Sequence[Shard]) -> dict[s
             if problem is None:
                 identity = read_identity(path)
                 identity.pop("grid")
-                if identity != _identity(manifest, shard):
+                if identity != identity_of(manifest, shard):
                     problem = f"it holds other simulations: {identity}"
             if problem is not None:
                 problems[file] = problem
     return problems
 
 
-def _agree(folder: Path, manifest: Manifest, *, version: bool = True) -> Manifest:
-    """The folder's manifest. Refuse one with shards of other arguments, or of another version where that counts.
-
-    A folder without any shard may have been begun with wrong ones.
-    """
-    if not (folder / FILE).exists():
-        manifest.save(folder)
-        return manifest
-    stored = Manifest.load(folder)
-    made, now = ({"version": one.version, **one.arguments()} for one in (stored, manifest))
-    changed = changes(made, now, free=() if version else ("version",))
-    if not changed:
-        return stored
-    if not any((folder / file).exists() for file in stored.files()):
-        manifest.save(folder)
-        return manifest
-    raise ValueError(
-        f"{folder / FILE}: {changed[0]}; needed the same to resume, "
-        "or another folder (`mondrian generate path=...`, `mondrian train data.path=...`)"
-    )
-
-
 def _missing(
     folder: Path, manifest: Manifest, shards: Sequence[Shard], *, repair: bool
 ) -> tuple[Manifest, list[Shard]]:
     """The folder's manifest, and those of the shards that are to be made: none, if another version made the folder."""
-    known = _agree(folder, manifest, version=False)
+    known = agreed_manifest(folder, manifest, version=False)
     broken = damaged(folder, known, shards)
     if broken and not repair:
         lines = "".join(f"\n  {folder / file}: {what}" for file, what in broken.items())
@@ -228,7 +175,7 @@ def _missing(
         for shard in shards
         if any(file in broken or not (folder / file).exists() for file in shard.files().values())
     ]
-    return (_agree(folder, manifest) if missing else known), missing
+    return (agreed_manifest(folder, manifest) if missing else known), missing
 
 
 def _command(folder: Path, manifest: Manifest) -> str:
@@ -236,109 +183,8 @@ def _command(folder: Path, manifest: Manifest) -> str:
 
     Folders that training makes are called by data set and scale, `allen_cahn3d_smoke`.
     """
-    problem = _problem(manifest)
+    problem = problem_of(manifest)
     data = problem.name + ("3d" if problem.grid.dim == 3 else "")
     name, _, scale = folder.resolve().name.rpartition("_")
     scale = scale if name == data else "..."
     return shlex.join(["mondrian", "generate", f"data={data}", f"path={folder}", f"scale={scale}", "repair=true"])
-
-
-def _identity(manifest: Manifest, shard: Shard) -> dict[str, Any]:
-    return {
-        "problem": manifest.problem.to_json(),
-        "seed": manifest.seed,
-        "split": shard.split,
-        "first": shard.first,
-        "count": shard.count,
-        "version": manifest.version,
-    }
-
-
-def _finite(part: Mapping[tuple[int, ...], Simulations], what: str) -> None:
-    for simulations in part.values():
-        for name, field in simulations.fields.items():
-            if not np.isfinite(field).all():
-                raise ValueError(f"{what}: {name} {field.shape} is not finite; the simulation has failed")
-
-
-def _problem(manifest: Manifest) -> Problem:
-    if not isinstance(manifest.problem, Problem):
-        raise ValueError(f"problem={manifest.problem} cannot be simulated; needed a Problem")
-    return manifest.problem
-
-
-def _run_here(folder: Path, manifest: Manifest, shards: Sequence[Shard], workers: int) -> Iterator[int]:
-    with _one_thread():
-        for shard in shards:
-            yield from make_shard(folder, manifest, shard)
-
-
-def _run_in_processes(folder: Path, manifest: Manifest, shards: Sequence[Shard], workers: int) -> Iterator[int]:
-    methods = multiprocessing.get_all_start_methods()
-    context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    context.set_forkserver_preload([__name__])  # torch is imported once, not by every worker
-    queue = list(reversed(shards))
-    ends: dict[Connection, multiprocessing.process.BaseProcess] = {}
-    try:
-        for _ in range(workers):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, folder, manifest), daemon=True)
-            process.start()
-            theirs.close()
-            ends[ours] = process
-            ours.send(queue.pop())
-        while ends:
-            for end in wait(list(ends)):
-                assert isinstance(end, Connection)
-                try:
-                    message = end.recv()
-                except EOFError:
-                    process = ends.pop(end)
-                    process.join()
-                    raise OSError(
-                        f"a worker ended with exit code {process.exitcode} (killed, or out of memory?); "
-                        "finished shards are kept, the same command resumes"
-                    ) from None
-                if isinstance(message, Exception):
-                    raise message
-                if message is not None:
-                    yield message
-                elif queue:
-                    end.send(queue.pop())
-                else:
-                    end.send(None)
-                    ends.pop(end).join()
-                    end.close()
-    finally:
-        for end, process in ends.items():
-            process.terminate()
-            process.join()
-            end.close()
-
-
-def _work(connection: Connection, folder: Path, manifest: Manifest) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
-    torch.set_num_threads(1)
-    try:
-        for shard in iter(connection.recv, None):
-            try:
-                for done in make_shard(folder, manifest, shard):
-                    connection.send(done)
-                connection.send(None)
-            except (BrokenPipeError, ConnectionResetError):
-                raise
-            except Exception as error:  # carried to the parent, which raises it
-                connection.send(error)
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        os._exit(1)  # the parent is gone
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    # Sums of several threads are added in another order: one thread, here as in the workers.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
