@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +30,7 @@ from mondrian.league.snapshot import Snapshot, SnapshotReader
 from mondrian.league.tables import markdown
 from mondrian.support.lock import Lock, LockedError
 from mondrian.training.run import Run
+from tests import forked
 
 from .conftest import SMALL
 
@@ -242,15 +242,19 @@ def test_an_interrupt_that_reaches_the_league_alone_ends_its_trainings_too(small
     shutil.copy(small_league / "speeds.json", tmp_path)
     words = [*SMALL, f"folder={tmp_path}", "entrants=[fno]", "samples=100000", "minutes=null", "jobs=1"]
     (training,) = (job.folder for job in one_training(tmp_path, "samples=100000").known_jobs)
-    hearing = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # in the background of a script it would not
-    command = [sys.executable, "-m", "mondrian.cli", "league", *words]
-    league = subprocess.Popen(command, start_new_session=True, preexec_fn=hearing)
-    history = training / "history.csv"
-    wait_for(lambda: history.exists() and history.read_text().count("\n") > 1)  # until it has made a step
-    with pytest.raises(LockedError):
-        Lock.of_file(training / OUTCOME).acquire()
-    league.send_signal(signal.SIGINT)
-    assert league.wait(timeout=60) == 130
+
+    def work() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a script it would be ignored
+        sys.exit(main(["league", *words]))
+
+    with forked.Forked(work) as league:
+        history = training / "history.csv"
+        wait_for(lambda: history.exists() and history.read_text().count("\n") > 1)  # until it has made a step
+        with pytest.raises(LockedError):
+            Lock.of_file(training / OUTCOME).acquire()
+        assert league.pid is not None
+        os.kill(league.pid, signal.SIGINT)
+        assert league.wait() == 130
     assert not (training / OUTCOME).exists()
     assert list(training.glob("checkpoints/*"))  # its state is kept
     with Lock.of_file(training / OUTCOME):
