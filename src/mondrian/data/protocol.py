@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -26,6 +26,7 @@ class ChannelValues:
     y: Sequence[Float[Tensor, "..."]]
 
 
+@runtime_checkable
 class Part(Protocol):
     """The samples of one part of a data set, by number."""
 
@@ -94,6 +95,7 @@ class DataSpec(Spec, Generic[P]):
         raise NotImplementedError
 
 
+@runtime_checkable
 class SimulatedData(Protocol):
     """A data set that we simulate ourselves: what its folder is to hold, before and after it has been made."""
 

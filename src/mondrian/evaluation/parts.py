@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -39,6 +39,7 @@ class Samples:
         return tuple(self.x.shape[2:])
 
 
+@runtime_checkable
 class EvaluationPart(Protocol):
     """Samples that are evaluated together: those at one resolution, or those of one part of a folder of meshes."""
 
@@ -65,6 +66,7 @@ class EvaluationPart(Protocol):
         ...
 
 
+@runtime_checkable
 class EvaluationData(Protocol):
     """A data set in parts that can be evaluated."""
 

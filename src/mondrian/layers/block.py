@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -19,6 +19,7 @@ from mondrian.operators.base import is_recorded
 from mondrian.quadrature import Cell
 
 
+@runtime_checkable
 class HasLattice(Protocol):
     """Cells whose arrangement is known: enough for layers that work on cells alone."""
 
