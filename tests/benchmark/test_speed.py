@@ -171,7 +171,7 @@ def test_the_command_prints_an_aligned_table(folder: Path, capsys: pytest.Captur
         (["allen_cahn/fno", "batch=4"], "no setting 'batch'; needed one of batch_size, device, memory, points"),
         (["allen_cahn/fno", "memory=3"], "memory=3 must be true or false"),
         (["allen_cahn/fno", "device=abacus"], "device=abacus cannot be used"),
-        (["allen_cahn/fno", "device=null"], "device is empty; needed a word"),
+        (["allen_cahn/fno", "device=null"], "device is empty; needed a value"),
         (["allen_cahn/fno", "device=meta"], "device=meta cannot be measured; needed cpu or cuda"),
         (["allen_cahn/fno", "--fast"], "unknown option --fast"),
         (["allen_cahn/fno", "model.colour=red"], "colour"),

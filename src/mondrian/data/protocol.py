@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -49,6 +49,7 @@ class Part(Protocol):
         ...
 
 
+D = TypeVar("D")  # a kind of data; beartype does not know `Self` in a method
 P = TypeVar("P", bound=Part)
 
 
@@ -75,11 +76,11 @@ class DataSpec(Spec, Generic[P]):
         """The parts whose names begin with `split`."""
         raise NotImplementedError
 
-    def of_other_data(self, path: str) -> Self:
+    def of_other_data(self: D, path: str) -> D:
         """The same fields of the data at `path`."""
         raise NotImplementedError
 
-    def pinned(self) -> Self:
+    def pinned(self: D) -> D:
         """The same for exactly the files that are there now, where that can change."""
         return self
 
@@ -90,7 +91,7 @@ class DataSpec(Spec, Generic[P]):
         raise NotImplementedError
 
     @classmethod
-    def of_surrogate(cls, surrogate: Any, path: str) -> Self:
+    def of_surrogate(cls: type[D], surrogate: Any, path: str) -> D:
         """The data at `path` with the fields that a surrogate of `surrogate_kind` takes and predicts."""
         raise NotImplementedError
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from mondrian.artefact import ModelSpec
 from mondrian.data.datasets import WindowDataset, split_simulations
@@ -55,7 +55,7 @@ class Splits(DataSpec[WindowDataset]):
         """The folder or file that holds the data."""
         return self.files.path
 
-    def of_other_data(self, path: str) -> Self:
+    def of_other_data(self, path: str) -> Splits:
         """The same samples of the data at `path`: resolution and number to train with were chosen for this one."""
         return replace(self, files=replace(self.files, path=path), points=(), simulations=None)
 
@@ -84,7 +84,7 @@ class Splits(DataSpec[WindowDataset]):
         )
 
     @classmethod
-    def of_surrogate(cls, surrogate: SurrogateSpec, path: str) -> Self:
+    def of_surrogate(cls, surrogate: SurrogateSpec, path: str) -> Splits:
         """A folder with the fields that a surrogate takes and predicts."""
         if surrogate.window is None:
             raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import torch
 
@@ -13,6 +13,8 @@ from mondrian.settings.models import ModelSettings
 from mondrian.training.data import ResumableData
 from mondrian.training.module import SurrogateTraining
 from mondrian.training.settings import TrainingSpec
+
+T = TypeVar("T")
 
 
 class Task(ABC):
@@ -27,7 +29,7 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def open(cls, spec: TrainingSpec, data: Any, *, dtype: torch.dtype) -> Self:
+    def open(cls: type[T], spec: TrainingSpec, data: Any, *, dtype: torch.dtype) -> T:
         """Open the parts to train and to validate on."""
 
     @property

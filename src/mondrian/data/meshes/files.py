@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -124,11 +124,11 @@ class MeshSplits(DataSpec["Meshes"]):
         """The folder that holds the meshes."""
         return self.files.path
 
-    def of_other_data(self, path: str) -> Self:
+    def of_other_data(self, path: str) -> MeshSplits:
         """The same fields of the meshes at `path`."""
         return replace(self, files=MeshFiles(path=path), simulations=None)
 
-    def pinned(self) -> Self:
+    def pinned(self) -> MeshSplits:
         """The same for the files that are there now: a resumed run notices others."""
         return replace(self, files=self.files.pinned())
 
@@ -164,7 +164,7 @@ class MeshSplits(DataSpec["Meshes"]):
         )
 
     @classmethod
-    def of_surrogate(cls, surrogate: MeshSurrogateSpec, path: str) -> Self:
+    def of_surrogate(cls, surrogate: MeshSurrogateSpec, path: str) -> MeshSplits:
         """A folder with the fields that a surrogate takes and predicts."""
         files = MeshFiles(path=path)
         return cls(files=files, input=surrogate.inputs, target=surrogate.targets, box=surrogate.box)
