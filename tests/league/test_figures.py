@@ -36,7 +36,7 @@ def test_no_two_of_the_main_part_look_alike_and_baselines_are_dashed(problem: st
     assert all((styles[entrant.name]["linestyle"] == "-") == entrant.ours for entrant in entrants)
 
 
-def test_of_many_guesses_no_two_look_alike() -> None:
+def test_of_many_ablations_no_two_look_alike() -> None:
     entrants = parse(["allen_cahn", "part=design_ablation"]).everyone
     assert len({tuple(style.values()) for style in looks(entrants).values()}) == len(entrants)
 

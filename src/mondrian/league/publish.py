@@ -23,7 +23,7 @@ from mondrian.league.tables import csv_text, markdown
 from mondrian.support.files import write_atomically, write_json
 from mondrian.training.run import Run
 
-DPI, COLOURS = 90, 128  # of figures: legible on a page, and small
+DPI, COLOURS = 84, 80  # of figures: legible on a page, and small
 PANELS = {"fields": one_step_panels, "rollout_fields": last_frame_panels}
 
 

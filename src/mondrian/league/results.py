@@ -124,8 +124,8 @@ def collect(plan: LeaguePlan, evaluations: Mapping[str, EvaluationSummary]) -> d
             done = {job: outcome for job, outcome in outcomes if outcome is not None and outcome.done}
             if done:
                 rows.setdefault(budget, []).append(_row(plan, done, evaluations))
-    for found in rows.values():
-        found.sort(key=lambda row: row.scores[f"mae {size(row.first.points)}"].mean)
+    for ranked in rows.values():
+        ranked.sort(key=lambda row: row.scores[f"mae {size(row.first.points)}"].mean)
     return rows
 
 

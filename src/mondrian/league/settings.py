@@ -1,4 +1,4 @@
-"""From the words of `mondrian league` to a `LeagueSpec`, checked before anything starts."""
+"""From the arguments of `mondrian league` to a `LeagueSpec`, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DECIDED = ("run", "resume", "seed", "max_steps", "optimizer.lr", "validate_every
 
 
 def parse(arguments: Sequence[str]) -> LeagueSpec:
-    """The league that words such as `allen_cahn part=ablation entrants=[vit_mo]` describe."""
+    """The league that arguments such as `allen_cahn part=ablation entrants=[vit_mo]` describe."""
     names = [word for word in arguments if "=" not in word]
     if len(names) != 1 or names[0] not in PROBLEMS:
         raise ValueError(f"{' '.join(names) or 'nothing'} is no league; needed one of {', '.join(PROBLEMS)}")

@@ -192,5 +192,5 @@ def facts(plan: LeaguePlan, rows: Rows) -> dict[str, Any]:
 def command(plan: LeaguePlan) -> str:
     """What was typed, without what has its default value or changes no result."""
     league = plan.league
-    words = ["mondrian", "league", league.problem, f"scale={league.scale}"]
-    return shlex.join([*words, *([] if league.part == "main" else [f"part={league.part}"]), *league.changed])
+    arguments = ["mondrian", "league", league.problem, f"scale={league.scale}"]
+    return shlex.join([*arguments, *([] if league.part == "main" else [f"part={league.part}"]), *league.changed])
