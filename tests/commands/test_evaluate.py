@@ -93,7 +93,7 @@ def test_several_runs_and_a_resolution_that_one_cannot_take(
     assert main(["evaluate", *words, "simulations=1", "points=[[32,32],[64,64]]"]) == 0
     out, err = capsys.readouterr()
     assert [line.split(":")[0] for line in out.splitlines() if " split of " in line] == ["one", "other"]
-    line = r"mondrian evaluate: 32x32 is skipped: points=2 an axis are too few for terms=1.*\n"
+    line = r"mondrian evaluate: 32x32 is skipped: points=2 per axis are too few for terms=1.*\n"
     assert re.fullmatch(line, err)
     assert [entry.points for entry in Evaluation.load(runs[1].evaluation).one_step] == [(64, 64)]
     assert list(Evaluation.load(runs[1].evaluation).skipped) == [(32, 32)]
@@ -183,7 +183,7 @@ def folders(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["RUN", "batch_size=0"], "batch_size=0 must be a whole number from 1 on"),
         (["RUN", "interface=yes"], "interface=yes must be true or false"),
         (["RUN", "split=tset"], "split='tset' is not in .*; it has "),
-        (["RUN", "split="], "split is empty; needed a word"),
+        (["RUN", "split="], "split is empty; needed a value"),
         (["RUN", "path=nowhere"], "nowhere does not exist; needed a data set"),
         (["RUN", "device=abacus"], "device=abacus cannot be used: "),
         (["RUN", "RUN", "out=there"], "out=there is one folder for 2 results; needed one run"),

@@ -189,10 +189,10 @@ def test_subdomains_of_a_transformer_and_resolutions_that_it_cannot_take(tmp_pat
     assert results.fields["7x7/prediction"].shape == (2, 1, 7, 7)
     assert results.fields["subdomains"].tolist() == [2, 1]
     assert list(results.skipped) == [(4, 4)]
-    assert "points=2 an axis are too few for terms=1" in results.skipped[4, 4]
+    assert "points=2 per axis are too few for terms=1" in results.skipped[4, 4]
     results.save(tmp_path / "out")
     assert Evaluation.load(tmp_path / "out").skipped == results.skipped
-    with pytest.raises(ValueError, match=r"takes none of the resolutions.*4x4: points=2 an axis are too few"):
+    with pytest.raises(ValueError, match=r"takes none of the resolutions.*4x4: points=2 per axis are too few"):
         evaluate(net, splits, points=[(4, 4)])
 
 

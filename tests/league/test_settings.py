@@ -25,7 +25,7 @@ from mondrian.settings.training import configure
         (["allen_cahn", "horizon=-1"], "horizon=-1 must be a whole number from 1 on"),
         (["allen_cahn", "warmup=x"], "warmup=x must be a number"),
         (["allen_cahn", "warmup=1.5"], "warmup=1.5 must be a part of the steps"),
-        (["allen_cahn", "overrides=seed"], r"overrides=seed must be a list of words"),
+        (["allen_cahn", "overrides=seed"], r"overrides=seed must be a list of strings"),
         (["allen_cahn", "jobs=-1"], "jobs=-1 must be a whole number from 0 on"),
         (["allen_cahn", "part=mine", "+parts.mine=[fno]"], "part=mine is not known; needed one of main, ablation"),
         (["allen_cahn", "entrants=[unet_sepmo]"], r"unet_sepmo is not in parts.main=\['vit_sepmo',"),

@@ -281,7 +281,7 @@ def test_bad_input_is_named(words: list[str], tmp_path: Path) -> None:
     refused(words, r"batch_size=1\.5 must be a whole number", "batch_size=1.5")
     refused(words, "model.in_channels=3; the data set has 2: u.0., gamma", "model.in_channels=3")
     refused(words, "has no field 'v'; it has", "data.input=[v]")
-    refused(words, "must be a list of words", "data.input=u")
+    refused(words, "must be a list of strings", "data.input=u")
     refused(words, "nowhere does not exist", f"data.path={tmp_path / 'nowhere'}", error=OSError)
     refused(words, r"points=\(8, 8\) are not stored", "data.train_points=[8,8]")
     refused(words, r"train_points=32 must list the points of each axis, for example", "data.train_points=32")
