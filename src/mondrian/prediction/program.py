@@ -158,13 +158,15 @@ def _onnx(predictor: Predictor, points: tuple[int, ...]) -> Written:
 
 
 def _compare(
-    predictor: Predictor, wanted: Float[Tensor, "batch channel *points"], found: Float[Tensor, "batch channel *points"]
+    predictor: Predictor,
+    wanted: Float[Tensor, "batch channel *points"],
+    exported: Float[Tensor, "batch channel *points"],
 ) -> None:
     """Refuse a program that differs from its model in any channel."""
-    wanted, found = (y.to("cpu", torch.float64).transpose(0, 1).flatten(1) for y in (wanted, found))
+    wanted, exported = (y.to("cpu", torch.float64).transpose(0, 1).flatten(1) for y in (wanted, exported))
     rounding = ROUNDING * torch.finfo(torch.float32).eps * wanted.abs().amax(dim=1)
     rounding += MODEL_ROUNDING * torch.finfo(predictor.dtype).eps * (wanted - _offsets(predictor)).abs().amax(dim=1)
-    error = (found - wanted).abs().amax(dim=1)
+    error = (exported - wanted).abs().amax(dim=1)
     allowed = TOLERANCE * (wanted.amax(dim=1) - wanted.amin(dim=1)) + rounding
     if not bool((error <= allowed).all()):
         channel = int((error / allowed).nan_to_num(nan=torch.inf).argmax())
