@@ -36,7 +36,8 @@ BROKEN = ("ImportError", "ModuleNotFoundError", "SyntaxError", "NameError", "Unb
 HEADING = """# Mutants
 
 `python -m benchmarks.mutants --write`: mistakes of one line in a copy of the library, each run against the tests of its
-area. Caught means that a test failed which passes without the mistake. The seconds are those of one core until then."""
+area. Caught means that a test failed which passes without the mistake. The seconds passed
+until then, of a machine that may have had other work."""
 
 
 class FaultError(ValueError):
