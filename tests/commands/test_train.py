@@ -43,10 +43,10 @@ def test_train_evaluate_and_report_follow_each_other(capsys: pytest.CaptureFixtu
     assert "128x128" in capsys.readouterr().out
 
 
-def test_the_demo_does_it_all_and_again_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_does_it_all_and_resumes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", *SMALL]) == 0
     out = capsys.readouterr().out
-    table = out.split("relative to it:")[1]
+    table = out.split("each baseline is:")[1]
     assert [line.split()[0] for line in table.splitlines() if " x " in line] == ["32", "64", "128"]
     assert Path("runs/demo/report.html").exists()
     assert main(["demo", *SMALL]) == 0
@@ -100,7 +100,7 @@ def test_the_demo_takes_any_folder(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setattr(demo.Evaluation, "load", lambda _: None)
     monkeypatch.setattr(demo, "ratios", lambda _: "")
     demo.run(["run='größe (1)'"])
-    assert parsed(told["train"]).run == told["evaluate"][0] == told["report"][0] == "größe (1)"
+    assert parsed(told["train"])["run"] == told["evaluate"][0] == told["report"][0] == "größe (1)"
     use = capsys.readouterr().out.splitlines()[-1].partition("use it:")[2]
     assert shlex.split(use)[:3] == ["mondrian", "predict", "größe (1)"]
 

@@ -13,19 +13,29 @@ from hypothesis import strategies as st
 import mondrian
 from mondrian.losses import Loss
 from mondrian.operators import OperatorSpec
-from mondrian.settings.compose import check_setting, choices, composed, parsed, quoted, scaled, scales, split_choices
+from mondrian.settings.compose import (
+    check_setting,
+    choices,
+    composed,
+    parsed,
+    plain,
+    quoted,
+    scaled,
+    scales,
+    split_choices,
+)
 from mondrian.settings.values import (
     counts,
     flag,
+    integer,
     number,
     numbers,
     per_split,
     resolution,
     resolutions,
     spec_of,
+    string,
     strings,
-    whole,
-    word,
 )
 from mondrian.training.optimiser import AdamW
 
@@ -65,7 +75,7 @@ def test_words_alone_are_read_as_hydra_reads_them() -> None:
 @example("a${seed}")
 @example("a\\${seed}\\")
 def test_what_is_quoted_is_read_as_it_was(text: str) -> None:
-    assert parsed([f"a={quoted(text)}", "seed=3"]).a == text
+    assert parsed([f"a={quoted(text)}", "seed=3"])["a"] == text
 
 
 @pytest.mark.parametrize("text", ["runs/a", "a (1)", "a, b=c", "größe", "1000.0", "it's", "$HOME/${seed}"])
@@ -117,13 +127,13 @@ def test_scales_are_those_of_the_problem_and_of_no_other_whose_name_begins_alike
 @pytest.mark.parametrize(
     ("read", "text", "value"),
     [
-        (whole, "3", 3),
-        (partial(whole, least=0), "0", 0),
+        (integer, "3", 3),
+        (partial(integer, least=0), "0", 0),
         (number, "3", 3.0),
         (number, "1e-3", 1e-3),
         (flag, "false", False),
-        (word, "valid", "valid"),
-        (word, "3", "3"),
+        (string, "valid", "valid"),
+        (string, "3", "3"),
         (strings, "[u,v]", ("u", "v")),
         (strings, "[]", ()),
         (numbers, "[1,0.5]", (1.0, 0.5)),
@@ -142,16 +152,16 @@ def test_what_fits_is_read(read, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
-        (whole, "0", "a=0 must be a whole number from 1 on"),
-        (partial(whole, least=5), "4", "a=4 must be a whole number from 5 on"),
-        (whole, "true", "a=True must be a whole number"),
-        (whole, "2.0", "a=2.0 must be a whole number"),
-        (whole, "null", "a=None must be a whole number"),
+        (integer, "0", "a=0 must be a whole number from 1 on"),
+        (partial(integer, least=5), "4", "a=4 must be a whole number from 5 on"),
+        (integer, "true", "a=True must be a whole number"),
+        (integer, "2.0", "a=2.0 must be a whole number"),
+        (integer, "null", "a=None must be a whole number"),
         (number, "true", "a=True must be a number"),
         (number, "fast", "a=fast must be a number"),
         (flag, "1", "a=1 must be true or false"),
-        (word, "null", "a is empty; needed a value"),
-        (word, "", "a is empty; needed a value"),
+        (string, "null", "a is empty; needed a value"),
+        (string, "", "a is empty; needed a value"),
         (strings, "u", r"a=u must be a list of strings, for example a=\[u\]"),
         (strings, "[1]", r"a=\[1\] must be a list of strings"),
         (numbers, "0.5", r"a=0.5 must be a list of numbers, for example a=\[0\.7,0\.2,0\.1\]"),
@@ -174,7 +184,7 @@ def test_what_does_not_fit_is_named(read, text: str, message: str) -> None:
 
 
 def test_a_spec_is_of_the_kind_that_was_asked_for() -> None:
-    config = composed("train", ["experiment=allen_cahn/fno", "scale=allen_cahn_cpu", "optimizer.lr=0.25"])
+    config = plain(composed("train", ["experiment=allen_cahn/fno", "scale=allen_cahn_cpu", "optimizer.lr=0.25"]))
     assert spec_of(config, "optimizer", AdamW).lr == 0.25
     assert isinstance(spec_of(config, "loss", Loss), Loss)
     with pytest.raises(ValueError, match=r"optimizer=AdamW\(.*\) is no OperatorSpec"):

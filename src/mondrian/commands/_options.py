@@ -60,8 +60,8 @@ def open_model(folder: Path, *, path: str | None = None) -> OpenedModel:
 def folders_and_settings(arguments: Sequence[str], readers: Readers) -> tuple[list[Path], dict[str, Any]]:
     """Folders, and `key=value` for the keys of `readers`, as Hydra reads them.
 
-    >>> from mondrian.settings.values import word
-    >>> folders_and_settings(["runs/ac", "split=valid"], {"split": word})
+    >>> from mondrian.settings.values import string
+    >>> folders_and_settings(["runs/ac", "split=valid"], {"split": string})
     ([PosixPath('runs/ac')], {'split': 'valid'})
     """
     folders, overrides = [], []

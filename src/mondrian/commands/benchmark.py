@@ -26,7 +26,7 @@ import torch
 
 from mondrian.benchmark import Candidate, Speed, measure_speeds
 from mondrian.evaluation.tables import size
-from mondrian.settings.values import Config, Readers, flag, is_whole, read_overrides, select, whole, word
+from mondrian.settings.values import Config, Readers, flag, integer, is_integer, read_overrides, select, string
 from mondrian.support.device import chosen_device
 from mondrian.support.files import json_text
 from mondrian.support.text import aligned, memory_text
@@ -118,14 +118,14 @@ def _points(config: Config, key: str) -> tuple[int, ...]:
     """Points of each axis: one resolution or several."""
     value = select(config, key)
     numbers = tuple(value) if isinstance(value, list) else (value,)
-    if not numbers or not all(map(is_whole, numbers)):
+    if not numbers or not all(map(is_integer, numbers)):
         raise ValueError(f"{key}={value} must be points of each axis, for example {key}=64 or {key}=[32,64]")
     return numbers
 
 
 READERS: Readers = {
     "points": _points,
-    "batch_size": whole,
+    "batch_size": integer,
     "memory": flag,
-    "device": word,
+    "device": string,
 }

@@ -36,7 +36,7 @@ from pathlib import Path
 from mondrian.commands._options import OpenedModel, folders_and_settings, open_model
 from mondrian.evaluation import Evaluation, evaluate
 from mondrian.evaluation.tables import size
-from mondrian.settings.values import Readers, flag, resolutions, whole, word
+from mondrian.settings.values import Readers, flag, integer, resolutions, string
 from mondrian.support.device import chosen_device
 
 
@@ -57,14 +57,14 @@ class EvaluateOptions:
 
 READERS: Readers = {
     "points": resolutions,
-    "split": word,
-    "horizon": partial(whole, least=0),
-    "simulations": whole,
-    "batch_size": whole,
+    "split": string,
+    "horizon": partial(integer, least=0),
+    "simulations": integer,
+    "batch_size": integer,
     "interface": flag,
-    "path": word,
-    "out": word,
-    "device": word,
+    "path": string,
+    "out": string,
+    "device": string,
 }
 
 

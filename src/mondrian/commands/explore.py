@@ -27,12 +27,12 @@ from threading import Thread
 
 from mondrian.commands._options import folders_and_settings, open_model
 from mondrian.data.splits import Splits
-from mondrian.settings.values import Readers, flag, whole, word
+from mondrian.settings.values import Readers, flag, integer, string
 from mondrian.support.device import chosen_device
 from mondrian.surrogate import Surrogate
 from mondrian.training.run import Run
 
-READERS: Readers = {"split": word, "path": word, "port": partial(whole, least=0), "open": flag, "device": word}
+READERS: Readers = {"split": string, "path": string, "port": partial(integer, least=0), "open": flag, "device": string}
 
 
 def run(arguments: list[str]) -> None:

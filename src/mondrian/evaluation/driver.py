@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mondrian.data.meshes.files import MeshSplits
@@ -11,8 +11,8 @@ from mondrian.data.protocol import DataSpec
 from mondrian.data.splits import Splits
 from mondrian.evaluation.baselines import TrainingMean, training_mean
 from mondrian.evaluation.entries import OneStep, Trajectories
-from mondrian.evaluation.grids import GridData
-from mondrian.evaluation.meshes import MeshData
+from mondrian.evaluation.grids import GridEvaluationData
+from mondrian.evaluation.meshes import MeshEvaluationData
 from mondrian.evaluation.one_step import EvaluationSettings, one_step
 from mondrian.evaluation.parts import Arrays, EvaluationData, EvaluationPart, check_channels
 from mondrian.evaluation.pictures import rollout_fields
@@ -23,6 +23,10 @@ from mondrian.evaluation.trajectories import trajectories
 from mondrian.surrogate import ScaledModel, inference
 
 HORIZON, BATCH_SIZE = 20, 32
+KINDS: Mapping[type[DataSpec[Any]], Callable[[Any], EvaluationData]] = {
+    Splits: GridEvaluationData,
+    MeshSplits: MeshEvaluationData,
+}
 
 
 def evaluate(
@@ -113,11 +117,10 @@ def evaluate(
 
 
 def _evaluation_data(splits: DataSpec[Any]) -> EvaluationData:
-    if isinstance(splits, MeshSplits):
-        return MeshData(splits)
-    if isinstance(splits, Splits):
-        return GridData(splits)
-    raise ValueError(f"splits={splits} must be Splits or MeshSplits")
+    kind = KINDS.get(type(splits))
+    if kind is None:
+        raise ValueError(f"splits={splits} must be one of {', '.join(known.__name__ for known in KINDS)}")
+    return kind(splits)
 
 
 def _refusal(surrogate: ScaledModel, part: EvaluationPart) -> str | None:

@@ -48,7 +48,7 @@ class GridPart:
         return Rollout.possible(surrogate, self.dataset, horizon)
 
 
-class GridData:
+class GridEvaluationData:
     """The resolutions of `splits`."""
 
     on_grids = True

@@ -62,7 +62,7 @@ class MeshPart:
         return Samples(sample.x[None], sample.y[None], points, points.weights, torch.tensor([number]), sample.name)
 
 
-class MeshData:
+class MeshEvaluationData:
     """The parts of a folder of meshes."""
 
     on_grids = False

@@ -1,8 +1,7 @@
-"""A folder holds one league: every call that works on it, or shows it, has the settings of the first that trained."""
+"""A folder holds one league: other settings than those of its first training are refused."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from mondrian.league.jobs import TASK
 from mondrian.league.outcome import FILE as OUTCOME
 from mondrian.league.spec import LeagueSpec
+from mondrian.settings.former import current_overrides
 from mondrian.support.files import write_json
 from mondrian.support.settings_guard import SettingsGuard, changes
 
@@ -47,7 +47,7 @@ def compare(stored: Settings, wanted: Settings, *, where: str, same_part: bool =
 
 
 def settings_of(league: LeagueSpec) -> dict[str, dict[str, Any]]:
-    """What must not change while a folder's league goes on."""
+    """What must not change from one call to the next in the same folder."""
     common = {
         key: value
         for part in (league.conditions, league.budgets)
@@ -62,10 +62,10 @@ def settings_of(league: LeagueSpec) -> dict[str, dict[str, Any]]:
 
 
 def _comparable(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The overrides of entrants with specs in one spelling: `_target_:mondrian.Gaze` was that of earlier versions."""
+    """The overrides of entrants with today's names of specs: earlier versions wrote `_target_:mondrian.Gaze`."""
     return {
-        key: [re.sub(r"_target_:\s*mondrian\.", "spec:", word) for word in value]
-        if isinstance(value, list) and all(isinstance(word, str) for word in value)
+        key: current_overrides(value, warn=False)
+        if isinstance(value, list) and all(isinstance(item, str) for item in value)
         else value
         for key, value in settings.items()
     }

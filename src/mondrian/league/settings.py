@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, OmegaConf
 
 from mondrian.league.entrants import STAGGERED, Entrant, known_names
 from mondrian.league.spec import FORMER_PARTS, PROBLEMS, Budgets, Conditions, LeagueSpec
-from mondrian.settings.compose import composed, scaled, split_choices
-from mondrian.settings.values import counts, flag, number, strings, whole
+from mondrian.settings.compose import composed, plain, scaled, split_choices
+from mondrian.settings.values import Config, counts, flag, integer, number, strings
 from mondrian.support.former import former_names
 from mondrian.support.process import cores
 
@@ -31,11 +30,12 @@ def parse(arguments: Sequence[str]) -> LeagueSpec:
     problem = names[0]
     chosen, rest = split_choices([_renamed(word) for word in arguments if "=" in word], {"scale": "cpu"})
     scale = chosen["scale"]
-    config = composed("league", [f"league_scale={scaled('league_scale', problem, scale)}", *rest])
-    part = str(config.part)
-    for known_parts in (config.parts, config.budgets):
+    described = composed("league", [f"league_scale={scaled('league_scale', problem, scale)}", *rest])
+    part = str(described.part)
+    for known_parts in (described.parts, described.budgets):
         if part not in known_parts:
             raise ValueError(f"part={part} is not known; needed one of {', '.join(map(str, known_parts))}")
+    config = plain(described)  # budgets refer to the part
     candidates = _candidates(problem, config)
     everyone = tuple(
         candidates.get(name) or Entrant.named(problem, name) for name in dict.fromkeys(strings(config, f"parts.{part}"))
@@ -44,14 +44,14 @@ def parse(arguments: Sequence[str]) -> LeagueSpec:
         problem,
         scale,
         part,
-        Path(str(config.folder or f"leagues/{problem}_{scale}")),
+        Path(str(config["folder"] or f"leagues/{problem}_{scale}")),
         _chosen(problem, part, everyone, strings(config, "entrants")),
         everyone,
         _budgets(config),
         _conditions(config),
         tuple(word for word in rest if word.partition("=")[0] not in ("part", *PRACTICAL)),
         _at_once(config),
-        None if config.publish is None else Path(str(config.publish)),
+        None if config["publish"] is None else Path(str(config["publish"])),
         candidates,
     )
     _check(league)
@@ -78,17 +78,17 @@ def _warned(former: str, word: str) -> str:
     return word
 
 
-def _candidates(problem: str, config: DictConfig) -> dict[str, Entrant]:
+def _candidates(problem: str, config: Config) -> dict[str, Entrant]:
     """All entrants that a configuration can name: recipes, those of ours also staggered, and variants."""
     recipes = known_names(problem)
     entrants = [Entrant.named(problem, name) for name in recipes]
     entrants += [Entrant.named(problem, f"{each.name}{STAGGERED}") for each in entrants if each.ours]
-    variants: Any = OmegaConf.to_container(config.variants, resolve=True)
+    variants = config["variants"]
     if not isinstance(variants, Mapping):
         raise ValueError(f"variants={variants} must give each variant its base, label and overrides")
     entrants += [Entrant.variant(problem, str(name), description) for name, description in variants.items()]
     shared = strings(config, "overrides")
-    widths = {str(name): strings(config, f"widths.{name}") for name in config.widths}
+    widths = {str(name): strings(config, f"widths.{name}") for name in config["widths"]}
     return {
         each.name: replace(each, overrides=(*shared, *widths.get(each.model, ()), *each.overrides)) for each in entrants
     }
@@ -106,25 +106,25 @@ def _chosen(problem: str, part: str, everyone: Sequence[Entrant], names: Sequenc
     return tuple(entrant for entrant in everyone if entrant.name in names)
 
 
-def _conditions(config: DictConfig) -> Conditions:
-    warmup = None if config.warmup is None else number(config, "warmup")
+def _conditions(config: Config) -> Conditions:
+    warmup = None if config["warmup"] is None else number(config, "warmup")
     if warmup is not None and not 0 <= warmup < 1:
         raise ValueError(f"warmup={warmup} must be a part of the steps, from 0 on and below 1, or null")
     return Conditions(
         simulations=counts(config, "simulations"),
         native=flag(config, "native"),
-        horizon=whole(config, "horizon"),
-        batch_size=whole(config, "batch_size"),
-        threads=whole(config, "threads"),
+        horizon=integer(config, "horizon"),
+        batch_size=integer(config, "batch_size"),
+        threads=integer(config, "threads"),
         warmup=warmup,
     )
 
 
-def _at_once(config: DictConfig) -> int:
+def _at_once(config: Config) -> int:
     """Trainings at a time."""
-    if config.jobs is not None:
-        return whole(config, "jobs", least=0)
-    return 1 if torch.cuda.is_available() else max(1, cores() // whole(config, "threads"))
+    if config["jobs"] is not None:
+        return integer(config, "jobs", least=0)
+    return 1 if torch.cuda.is_available() else max(1, cores() // integer(config, "threads"))
 
 
 def _check(league: LeagueSpec) -> None:
@@ -136,22 +136,22 @@ def _check(league: LeagueSpec) -> None:
                 raise ValueError(f"{word} of {entrant.name} is what the league decides, by its own settings")
 
 
-def _budgets(config: DictConfig) -> Budgets:
-    rates = list(config.rates) if OmegaConf.is_list(config.rates) else []
+def _budgets(config: Config) -> Budgets:
+    rates = config["rates"] if isinstance(config["rates"], list) else []
     if not rates or not all(_positive(rate) for rate in rates) or len({f"{rate:g}" for rate in rates}) < len(rates):
-        raise ValueError(f"rates={config.rates} must be different learning rates, for example rates=[1e-3,3e-3]")
-    minutes = None if config.minutes is None else number(config, "minutes")
+        raise ValueError(f"rates={config['rates']} must be different learning rates, for example rates=[1e-3,3e-3]")
+    minutes = None if config["minutes"] is None else number(config, "minutes")
     if minutes is not None and not minutes > 0:
         raise ValueError(f"minutes={minutes} must be positive, or null")
     return Budgets(
-        samples=whole(config, "samples"),
+        samples=integer(config, "samples"),
         minutes=minutes,
-        tuning_samples=whole(config, "tuning_samples"),
+        tuning_samples=integer(config, "tuning_samples"),
         rates=tuple(map(float, rates)),
-        wider=whole(config, "wider", least=0),
-        finalists=whole(config, "finalists"),
-        seeds=whole(config, "seeds"),
-        best=whole(config, "best", least=0),
+        wider=integer(config, "wider", least=0),
+        finalists=integer(config, "finalists"),
+        seeds=integer(config, "seeds"),
+        best=integer(config, "best", least=0),
     )
 
 

@@ -39,7 +39,7 @@ def plain(config: DictConfig) -> dict[str, Any]:
     return content
 
 
-def parsed(overrides: Sequence[str]) -> DictConfig:
+def parsed(overrides: Sequence[str]) -> dict[str, Any]:
     """Overrides `key=value` alone, without a file that they change.
 
     >>> parsed(["points=[32,64]", "memory=false"])
@@ -49,7 +49,7 @@ def parsed(overrides: Sequence[str]) -> DictConfig:
     for text, override in zip(overrides, read, strict=True):
         if override.is_sweep_override():
             raise ValueError(f"{text} holds several values; needed one, or a list in brackets")
-    return OmegaConf.create({override.key_or_group: override.value() for override in read})
+    return plain(OmegaConf.create({override.key_or_group: override.value() for override in read}))
 
 
 def parsed_override(text: str) -> Override:

@@ -18,6 +18,7 @@ from mondrian.grid import Grid
 from mondrian.settings.values import (
     Config,
     counts,
+    integer,
     numbers,
     per_split,
     resolution,
@@ -25,7 +26,6 @@ from mondrian.settings.values import (
     select,
     spec_of,
     strings,
-    whole,
 )
 from mondrian.surrogate import Window
 
@@ -53,7 +53,7 @@ def simulated_grids(config: Config, problem: Problem, *, seed: int = 0) -> Simul
         seed=seed,
         simulations=counts(config, "simulations"),
         points=per_split(config, "data.points", resolutions),
-        shard_size=whole(config, "shard_size"),
+        shard_size=integer(config, "shard_size"),
     )
     return SimulatedGrids(manifest)
 
@@ -73,13 +73,13 @@ def _grids(config: Config) -> Splits:
         window=Window(
             input=strings(config, "data.input"),
             target=strings(config, "data.target"),
-            steps_in=whole(config, "data.steps_in"),
-            steps_out=whole(config, "data.steps_out"),
+            steps_in=integer(config, "data.steps_in"),
+            steps_out=integer(config, "data.steps_out"),
         ),
         points=() if points is None else resolution(config, "data.train_points"),
         simulations=_simulations(config),
         fractions=numbers(config, "data.fractions"),
-        seed=whole(config, "data.seed", least=0),
+        seed=integer(config, "data.seed", least=0),
     )
 
 
@@ -94,7 +94,7 @@ def _meshes(config: Config) -> MeshSplits:
     if data["path"] is None:
         raise ValueError("data.path is missing; needed a folder of meshes")
     box = None if data["box"] is None else spec_of(config, "data.box", Grid)
-    made = whole(config, "simulations.train") if data.get("make") else None
+    made = integer(config, "simulations.train") if data.get("make") else None
     return MeshSplits(
         files=MeshFiles(path=str(Path(data["path"]).resolve())),
         input=strings(config, "data.input"),
@@ -102,9 +102,9 @@ def _meshes(config: Config) -> MeshSplits:
         box=box,
         simulations=_simulations(config) or made,
         fractions=numbers(config, "data.fractions") if "fractions" in data else (0.7, 0.15, 0.15),
-        seed=whole(config, "data.seed", least=0) if "seed" in data else 0,
+        seed=integer(config, "data.seed", least=0) if "seed" in data else 0,
     )
 
 
 def _simulations(config: Config) -> int | None:
-    return None if select(config, "data.simulations") is None else whole(config, "data.simulations")
+    return None if select(config, "data.simulations") is None else integer(config, "data.simulations")

@@ -15,7 +15,7 @@ from mondrian.data.problems import Problem
 from mondrian.data.restriction import BlockAverage, FourierTruncation, Linear, Restriction
 from mondrian.settings.compose import choices, composed, plain, scaled, scales, split_choices
 from mondrian.settings.data import simulated_grids, simulated_meshes
-from mondrian.settings.values import Config, flag, select, spec_of, whole, word
+from mondrian.settings.values import Config, flag, integer, select, spec_of, string
 from mondrian.support.process import cores, rank
 
 RESTRICTIONS: Mapping[str, type[Restriction]] = {
@@ -44,7 +44,7 @@ def generation_spec(overrides: Sequence[str]) -> GenerationSpec:
     shard = select(config, "shard")
     share = rank(os.environ) if shard is None else _share(str(shard))
     data = _meshes(config) if select(config, "data.meshes") else _grids(config, share)
-    return GenerationSpec(Path(word(config, "path")), data, share, flag(config, "preview"))
+    return GenerationSpec(Path(string(config, "path")), data, share, flag(config, "preview"))
 
 
 def configure(overrides: Sequence[str]) -> DictConfig:
@@ -69,10 +69,10 @@ def problem(config: Config) -> Problem:
 
 
 def _grids(config: Config, share: tuple[int, int]) -> SimulatedGrids:
-    described = simulated_grids(config, problem(config), seed=whole(config, "seed", least=0))
+    described = simulated_grids(config, problem(config), seed=integer(config, "seed", least=0))
     workers = 1 if share[1] > 1 else cores()
     if select(config, "workers") is not None:
-        workers = whole(config, "workers")
+        workers = integer(config, "workers")
     return replace(described, workers=workers, repair=flag(config, "repair"))
 
 
@@ -82,7 +82,7 @@ def _meshes(config: Config) -> SimulatedMeshes:
         if select(config, key):
             name = select(config, "data.problem.spec")
             raise ValueError(f"{key}={select(config, key)} is for fields on grids; data={name} is on meshes")
-    return simulated_meshes(config, seed=whole(config, "seed", least=0))
+    return simulated_meshes(config, seed=integer(config, "seed", least=0))
 
 
 def _share(text: str) -> tuple[int, int]:

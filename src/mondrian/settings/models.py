@@ -10,7 +10,7 @@ from mondrian.artefact import ModelSpec
 from mondrian.grid import Grid
 from mondrian.models import FieldSpec
 from mondrian.settings.former import spec_of_call
-from mondrian.settings.values import MISSING, is_whole
+from mondrian.settings.values import MISSING, is_integer
 from mondrian.support.spec import Spec, spec_class
 
 
@@ -71,7 +71,7 @@ class ModelSettings:
 def _unfit(model: Mapping[str, Any], dim: int, error: ValueError) -> str:
     """What is wrong with a model: most often that its settings are those of a domain with other axes."""
     lists = {key: value for key, value in model.items() if isinstance(value, list)}
-    sizes = {f"model.{key}": value for key, value in lists.items() if all(is_whole(n, least=0) for n in value)}
+    sizes = {f"model.{key}": value for key, value in lists.items() if all(is_integer(n, least=0) for n in value)}
     wrong = {key: value for key, value in sizes.items() if len(value) not in (0, dim)}
     if wrong:
         given = " ".join(f"{key}={value}" for key, value in wrong.items())

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from omegaconf import OmegaConf
-
 from mondrian.settings.compose import parsed
 from mondrian.support.spec import Spec
 
@@ -20,37 +18,32 @@ MISSING = "???"
 
 def select(config: Config, key: str) -> Any:
     """The value of a setting, `optimizer.lr` and the like; None where it is missing or left open."""
-    if OmegaConf.is_config(config):
-        return _plain(OmegaConf.select(config, key))  # type: ignore[arg-type]
     value: Any = config
     for name in key.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return None if value == MISSING else value
 
 
-def _plain(value: Any) -> Any:
-    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
-
-
 def read_overrides(overrides: Sequence[str], readers: Readers) -> dict[str, Any]:
     """Overrides `key=value` alone, each with the reader of its key.
 
-    >>> read_overrides(["points=[[32,32]]", "split=valid"], {"points": resolutions, "split": word, "horizon": whole})
+    >>> readers = {"points": resolutions, "split": string, "horizon": integer}
+    >>> read_overrides(["points=[[32,32]]", "split=valid"], readers)
     {'points': ((32, 32),), 'split': 'valid'}
     """
     config = parsed(overrides)
     return {key: readers[key](config, key) for key in map(str, config)}
 
 
-def whole(config: Config, key: str, *, least: int = 1) -> int:
+def integer(config: Config, key: str, *, least: int = 1) -> int:
     """A whole number."""
     value = select(config, key)
-    if not is_whole(value, least=least):
+    if not is_integer(value, least=least):
         raise ValueError(f"{key}={value} must be a whole number from {least} on")
     return value
 
 
-def is_whole(value: Any, *, least: int = 1) -> bool:
+def is_integer(value: Any, *, least: int = 1) -> bool:
     """Whether this is a whole number, which a yes or no is not."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
@@ -71,7 +64,7 @@ def flag(config: Config, key: str) -> bool:
     return value
 
 
-def word(config: Config, key: str) -> str:
+def string(config: Config, key: str) -> str:
     """A string that is not empty."""
     value = select(config, key)
     if value is None or value == "":
@@ -99,7 +92,7 @@ def numbers(config: Config, key: str) -> tuple[float, ...]:
 def resolution(config: Config, key: str) -> tuple[int, ...]:
     """The points along all axes."""
     value = select(config, key)
-    if not isinstance(value, list) or not value or not all(is_whole(size) for size in value):
+    if not isinstance(value, list) or not value or not all(is_integer(size) for size in value):
         raise ValueError(f"{key}={value} must list the points of each axis, for example {key}=[32,32]")
     return tuple(value)
 
@@ -108,14 +101,14 @@ def resolutions(config: Config, key: str) -> tuple[tuple[int, ...], ...]:
     """A list of resolutions, each the points along all axes."""
     value = select(config, key)
     lists = isinstance(value, list) and value and all(isinstance(sizes, list) and sizes for sizes in value)
-    if not lists or not all(is_whole(size) for sizes in value for size in sizes):
+    if not lists or not all(is_integer(size) for sizes in value for size in sizes):
         raise ValueError(f"{key}={value} must list resolutions, for example {key}=[[32,32],[64,64]]")
     return tuple(map(tuple, value))
 
 
 def counts(config: Config, key: str) -> dict[str, int]:
     """A number from 0 on for each split."""
-    return per_split(config, key, partial(whole, least=0))
+    return per_split(config, key, partial(integer, least=0))
 
 
 def per_split(config: Config, key: str, read: Callable[[Config, str], Setting]) -> dict[str, Setting]:

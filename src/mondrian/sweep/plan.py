@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from mondrian.settings.compose import check_setting, parsed_override, quoted
 from mondrian.settings.training import CHOICES, configure, default_folder
-from mondrian.settings.values import Readers, read_overrides, whole, word
+from mondrian.settings.values import Readers, integer, read_overrides, string
 from mondrian.support.settings_guard import SettingsGuard
 from mondrian.support.text import shell_word
 from mondrian.sweep.former import by_hydra, renewed
@@ -25,13 +25,13 @@ FILE = "sweep.json"
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("none", "median", "halving")
 TRIALS = 20
 READERS: Readers = {
-    "trials": whole,
-    "sampler": word,
-    "sampler_seed": partial(whole, least=0),
-    "startup_trials": partial(whole, least=0),
-    "pruner": word,
-    "storage": word,
-    "jobs": whole,
+    "trials": integer,
+    "sampler": string,
+    "sampler_seed": partial(integer, least=0),
+    "startup_trials": partial(integer, least=0),
+    "pruner": string,
+    "storage": string,
+    "jobs": integer,
 }
 
 

@@ -14,7 +14,7 @@ from mondrian.settings.data import data_spec, simulated_data
 from mondrian.settings.former import current_config
 from mondrian.settings.models import ModelSettings
 from mondrian.settings.training import configure
-from mondrian.settings.values import Config, flag, number, select, spec_of, strings, whole
+from mondrian.settings.values import Config, flag, integer, number, select, spec_of, strings
 from mondrian.training.normalisation import check_log, check_method
 from mondrian.training.optimiser import AdamW
 from mondrian.training.symmetries import Parity, check_names, check_parity
@@ -124,7 +124,7 @@ def read_training(config: Config, *, data: DataSpec[Any] | None = None) -> Train
 
     With `data` of one's own those that the configuration names are neither opened nor simulated.
     """
-    max_steps = whole(config, "max_steps")
+    max_steps = integer(config, "max_steps")
     simulated = simulated_data(config) if config["data"].get("make") and data is None else None
     data = data or data_spec(config)
     fields = (*strings(config, "data.input"), *strings(config, "data.target"))
@@ -136,25 +136,25 @@ def read_training(config: Config, *, data: DataSpec[Any] | None = None) -> Train
         model=ModelSettings(config["model"]),
         loss=spec_of(config, "loss", Loss),
         optimiser=spec_of(config, "optimizer", AdamW),
-        seed=whole(config, "seed", least=0),
+        seed=integer(config, "seed", least=0),
         max_steps=max_steps,
-        batch_size=whole(config, "batch_size"),
-        workers=whole(config, "workers", least=0),
+        batch_size=integer(config, "batch_size"),
+        workers=integer(config, "workers", least=0),
         schedule=Schedule(
-            validate_every=min(whole(config, "validate_every"), max_steps),
-            checkpoint_every=whole(config, "checkpoint_every"),
-            log_every=whole(config, "log_every"),
+            validate_every=min(integer(config, "validate_every"), max_steps),
+            checkpoint_every=integer(config, "checkpoint_every"),
+            log_every=integer(config, "log_every"),
         ),
         scaling=_scaling(config, fields),
         augmentation=_augmentation(config, fields),
         unroll=Unroll(
-            applications=whole(config, "unroll"),
+            applications=integer(config, "unroll"),
             pushforward=flag(config, "pushforward"),
-            grow_every=whole(config, "grow_every", least=0),
+            grow_every=integer(config, "grow_every", least=0),
             noise=number(config, "noise"),
         ),
         trainer=_trainer(config),
-        subdomains=whole(config, "parallel.subdomains"),
+        subdomains=integer(config, "parallel.subdomains"),
         wandb=None if config["wandb"] is None else str(config["wandb"]),
         config=config,
     )
@@ -185,7 +185,7 @@ def _trainer(config: Config) -> TrainerSpec:
     return TrainerSpec(
         strategy=str(arguments["strategy"]),
         precision=str(arguments["precision"]),
-        accumulate=whole(config, "trainer.accumulate_grad_batches"),
+        accumulate=integer(config, "trainer.accumulate_grad_batches"),
         compile=flag(config, "trainer.compile"),
         timeout=number(config, "trainer.timeout"),
         arguments=arguments,

@@ -43,7 +43,7 @@ def train_model(
 
     run = train_model(model.spec, Splits(files=..., window=...), "run=runs/mine", "max_steps=1000")
     """
-    task = TASKS[type(data)]
+    task = _task_of(data)
     overrides = (*task.overrides(data), *overrides)
     config = resumed_config(overrides)
     config["data"] |= task.described(data)
@@ -64,8 +64,8 @@ def train_spec(
     spec: TrainingSpec, overrides: Sequence[str], *, progress: bool = False, callbacks: Sequence[Callback] = ()
 ) -> Run:
     """Train what a spec describes, and write down the overrides that it was read from."""
-    task_of = TASKS[type(spec.data)]
-    task_of.check(spec)
+    kind = _task_of(spec.data)
+    kind.check(spec)
     session = Session.open(spec, overrides, progress=progress, callbacks=callbacks)
     trainer = session.trainer
     check_shares(trainer.world_size, spec.subdomains)
@@ -74,12 +74,18 @@ def train_spec(
     data = prepared_data(spec, progress=progress)
     session.check_data(data)
     double = isinstance(trainer.precision_plugin, DoublePrecision)
-    task = task_of.open(spec, data, dtype=torch.float64 if double else torch.float32)
+    task = kind.open(spec, data, dtype=torch.float64 if double else torch.float32)
     described = session.stored_spec() if session.resumes else _surrogate(spec, data, task, progress=progress)
     samples = task.batches(described.model)
     torch.manual_seed(spec.seed)
     surrogate = described.build()
     return session.fit(task.module(surrogate), samples, surrogate, data)
+
+
+def _task_of(data: DataSpec[Any]) -> type[Task]:
+    if type(data) not in TASKS:
+        raise ValueError(f"data={data} must be one of {', '.join(known.__name__ for known in TASKS)}")
+    return TASKS[type(data)]
 
 
 def _surrogate(spec: TrainingSpec, data: DataSpec[Any], task: Task, *, progress: bool) -> ScaledSpec:
