@@ -18,7 +18,7 @@ from benchmarks.spread import counted
 from mondrian.benchmark.measure import flops
 from mondrian.cli import main
 from mondrian.data.sources.base import Field
-from mondrian.parallel import Partition, Processes, SpreadModel, mesh_of
+from mondrian.parallel import Partition, Processes, SpreadModel, device_mesh
 from mondrian.parallel.cost import CostModel, Work, numbers_sent
 from mondrian.parallel.exchange import fetch
 from tests.models.cases import small
@@ -238,7 +238,7 @@ def work(rank: int, folder: str, ports: list[int]) -> None:
     rows_read = predicted(Path(folder), ports)
     torch.set_default_dtype(torch.float64)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=NUMBER)
-    pairs, everybody = mesh_of(torch.device("cpu"), subdomains=2), Processes(dist.group.WORLD)
+    pairs, everybody = device_mesh(torch.device("cpu"), subdomains=2), Processes(dist.group.WORLD)
     groups = {2: Processes(pairs.get_group("subdomains")), 4: everybody}
     measured = {name: differences(case, groups[case["number"]]) for name, case in CASES.items()}
     measured |= {f"cost of {name}": costs(CASES[name], groups[CASES[name]["number"]]) for name in COSTS}

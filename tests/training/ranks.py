@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mondrian.parallel.peers import PeersLost
 from mondrian.support.process import rank
-from mondrian.training.grids import OperatorTraining
+from mondrian.training.grids import GridTraining
 from mondrian.training.guards import Diverged
 from mondrian.training.train import train_config
 
@@ -23,15 +23,15 @@ from mondrian.training.train import train_config
 def main(file: Path) -> None:
     number, _ = rank(os.environ)
     seen: dict[str, Any] = {}
-    original = OperatorTraining.training_step
+    original = GridTraining.training_step
 
-    def training_step(self: OperatorTraining, batch: dict[str, Any], batch_idx: int) -> Tensor:
+    def training_step(self: GridTraining, batch: dict[str, Any], batch_idx: int) -> Tensor:
         if name == "asleep" and number == 1 and self.global_step == 2:
             os.kill(os.getpid(), signal.SIGSTOP)
         seen[name].append(batch["places"])
         return original(self, batch, batch_idx)
 
-    OperatorTraining.training_step = training_step
+    GridTraining.training_step = training_step
     for name, words in json.loads(file.read_text()).items():
         seen[name] = []
         try:

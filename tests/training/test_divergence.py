@@ -9,7 +9,7 @@ import torch
 from mondrian.cli import main
 from mondrian.training import Diverged
 from mondrian.training.checkpoints import newest, saved
-from mondrian.training.grids import OperatorTraining
+from mondrian.training.grids import GridTraining
 from mondrian.training.run import Run
 from mondrian.training.train import train_config
 from tests.training.test_train import TINY
@@ -23,14 +23,14 @@ def words(allen_cahn: Path, tmp_path: Path) -> list[str]:
 
 
 def spoil_validation(monkeypatch: pytest.MonkeyPatch, *, after: int, value: float) -> None:
-    original = OperatorTraining.validation_step
+    original = GridTraining.validation_step
 
-    def validation_step(self: OperatorTraining, batch: object, batch_idx: int) -> None:
+    def validation_step(self: GridTraining, batch: object, batch_idx: int) -> None:
         original(self, batch, batch_idx)
         if self.global_step > after:
             self.valid_loss.update(torch.tensor(value))
 
-    monkeypatch.setattr(OperatorTraining, "validation_step", validation_step)
+    monkeypatch.setattr(GridTraining, "validation_step", validation_step)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -9,7 +9,7 @@ import torch
 from mondrian.data import ArrayFile, Axis, Splits, Window
 from mondrian.data.protocol import digest
 from mondrian.surrogate import Scale
-from mondrian.training.grids import OperatorData
+from mondrian.training.grids import GridData
 from mondrian.training.normalisation import Moments, fit_scales
 
 
@@ -74,11 +74,11 @@ def test_fields_that_float32_cannot_tell_from_constants_are_refused(
     splits = stored(tmp_path, mean + deviation * noise)
     with pytest.raises(ValueError, match=r"'p' has mean .* float32 would lose \d+%; needed trainer\.precision="):
         fit_scales(splits.dataset("train"))
-    data = OperatorData(splits, batch_size=1, max_steps=1, dtype=torch.float64)
+    data = GridData(splits, batch_size=1, max_steps=1, dtype=torch.float64)
     in_scales, _ = fit_scales(data.train)
     assert in_scales[0].factor == pytest.approx(deviation, rel=0.1)
     assert data.train[0]["x"].dtype == data.valid[0]["y"].dtype == torch.float64
-    assert digest(data.train) == digest(OperatorData(splits, batch_size=1, max_steps=1).train)
+    assert digest(data.train) == digest(GridData(splits, batch_size=1, max_steps=1).train)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from mondrian.training import OperatorData, Run
+from mondrian.training import GridData, Run
 from mondrian.training.train import train_config
 from tests.training.test_processes import IN_TIME, NOISY, assert_same, tasks
 
@@ -54,7 +54,7 @@ def test_batches_and_subdomains_are_shared_at_once_by_four_processes(allen_cahn:
 def test_processes_that_share_subdomains_have_the_same_samples(allen_cahn_splits) -> None:
     taken = []
     for rank in range(4):
-        data = OperatorData(allen_cahn_splits, batch_size=4, max_steps=3, subdomains=2)
+        data = GridData(allen_cahn_splits, batch_size=4, max_steps=3, subdomains=2)
         data.trainer = SimpleNamespace(  # type: ignore[assignment]
             accumulate_grad_batches=1, global_rank=rank, world_size=4,
             strategy=SimpleNamespace(root_device=torch.device("cpu")),

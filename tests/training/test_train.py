@@ -24,7 +24,7 @@ from mondrian.settings.training import configure
 from mondrian.support import files
 from mondrian.training import Diverged, Run, Stopped, train_model
 from mondrian.training.checkpoints import newest, saved
-from mondrian.training.grids import OperatorTraining
+from mondrian.training.grids import GridTraining
 from mondrian.training.history import HistoryFile
 from mondrian.training.optimiser import AdamW
 from mondrian.training.recorder import Recorder
@@ -62,14 +62,14 @@ def losses(run: Run) -> list[tuple[str, ...]]:
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, step: int, action: object) -> None:
     """Let something happen in the middle of a step of training."""
-    original = OperatorTraining.training_step
+    original = GridTraining.training_step
 
-    def training_step(self: OperatorTraining, batch: object, batch_idx: int) -> torch.Tensor:
+    def training_step(self: GridTraining, batch: object, batch_idx: int) -> torch.Tensor:
         if self.global_step == step:
             action()  # type: ignore[operator]
         return original(self, batch, batch_idx)
 
-    monkeypatch.setattr(OperatorTraining, "training_step", training_step)
+    monkeypatch.setattr(GridTraining, "training_step", training_step)
 
 
 # What a run leaves
@@ -186,14 +186,14 @@ def test_signals_are_handled_as_before_once_a_run_has_ended(
 def test_a_loss_that_is_no_number_stops_the_run_and_leaves_the_last_good_checkpoint(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float
 ) -> None:
-    original = OperatorTraining.training_step
+    original = GridTraining.training_step
 
-    def training_step(self: OperatorTraining, batch: object, batch_idx: int) -> torch.Tensor:
+    def training_step(self: GridTraining, batch: object, batch_idx: int) -> torch.Tensor:
         loss = original(self, batch, batch_idx)
         self.last_loss = (loss * value if self.global_step == 4 else loss).detach()
         return loss * value if self.global_step == 4 else loss
 
-    monkeypatch.setattr(OperatorTraining, "training_step", training_step)
+    monkeypatch.setattr(GridTraining, "training_step", training_step)
     with pytest.raises(Diverged, match=rf"loss is {value} at step 5; the last good checkpoint is kept"):
         train_config(words)
     checkpoint = newest(tmp_path / "run" / "checkpoints")
@@ -206,7 +206,7 @@ def test_weights_that_are_no_numbers_are_never_saved(
 ) -> None:
     original = Recorder.on_train_batch_end
 
-    def spoil(self: Recorder, trainer: Trainer, module: OperatorTraining, *rest: object) -> None:
+    def spoil(self: Recorder, trainer: Trainer, module: GridTraining, *rest: object) -> None:
         original(self, trainer, module, *rest)
         if trainer.global_step == 3:  # after the loss has been looked at, before the checkpoint
             next(iter(module.parameters())).data.fill_(math.nan)

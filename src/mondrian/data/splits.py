@@ -45,10 +45,7 @@ class Splits(DataSpec[WindowDataset]):
         super().__post_init__()
         if isinstance(self.files, WellFiles) and (self.files.split is not None or self.files.points):
             raise ValueError(f"files={self.files} must name no split and no points: they are picked here")
-        if len(self.fractions) != len(SPLITS):
-            raise ValueError(f"fractions={self.fractions} must have a share for each of {', '.join(SPLITS)}")
-        if self.simulations is not None and self.simulations < 1:
-            raise ValueError(f"simulations={self.simulations} must be at least 1")
+        check_fractions(self.fractions, self.simulations)
 
     @property
     def path(self) -> str:
@@ -152,3 +149,11 @@ class Splits(DataSpec[WindowDataset]):
                 raise ValueError(f"simulations={self.simulations} is more than the {len(chosen)} of {self.files.path}")
             chosen = chosen[: self.simulations]
         return chosen
+
+
+def check_fractions(fractions: Sequence[float], simulations: int | None) -> None:
+    """Refuse shares of other parts than training, validation and test, and training on no simulation at all."""
+    if len(fractions) != len(SPLITS):
+        raise ValueError(f"fractions={tuple(fractions)} must have a share for each of {', '.join(SPLITS)}")
+    if simulations is not None and simulations < 1:
+        raise ValueError(f"simulations={simulations} must be at least 1")

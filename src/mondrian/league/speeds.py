@@ -25,7 +25,7 @@ from mondrian.league.entrants import Entrant
 from mondrian.league.spec import LeagueSpec
 from mondrian.support.files import write_json
 from mondrian.support.lock import Lock
-from mondrian.training.grids import OperatorData, fitted_model
+from mondrian.training.grids import GridData, fitted_model
 from mondrian.training.preparation import prepared_data
 from mondrian.training.settings import training_spec
 from mondrian.training.timed_steps import training_step
@@ -82,7 +82,7 @@ def in_step(measured: Mapping[str, float], known: Mapping[str, float]) -> dict[s
 def _measure(league: LeagueSpec, entrants: Sequence[Entrant], *, progress: bool) -> dict[str, float]:
     splits = prepared_data(training_spec(league.overrides(entrants[0])), progress=progress)
     assert isinstance(splits, Splits)
-    data = OperatorData(splits, batch_size=1, max_steps=1)
+    data = GridData(splits, batch_size=1, max_steps=1)
     steps = {entrant.name: _step(league, league.overrides(entrant), data) for entrant in entrants}
     seconds = step_seconds(
         steps, clock_of(league.conditions.threads), threads=league.conditions.threads, progress=progress
@@ -122,7 +122,7 @@ def step_seconds(
     return {name: statistics.median(passed) for name, passed in seconds.items()}
 
 
-def _step(league: LeagueSpec, overrides: list[str], data: OperatorData) -> Callable[[], None]:
+def _step(league: LeagueSpec, overrides: list[str], data: GridData) -> Callable[[], None]:
     """One training step of a model, on random numbers in place of the data."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -8,4 +8,7 @@ Names are loaded when they are first used: who reads a run needs no Lightning.
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from mondrian.support.former import former_names
+
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__ = former_names(__name__, otherwise=_load)

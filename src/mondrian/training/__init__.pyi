@@ -1,4 +1,4 @@
-from .grids import OperatorData, OperatorTraining
+from .grids import GridData, GridTraining
 from .guards import Diverged, Stopped
 from .normalisation import fit_scales
 from .optimiser import AdamW
@@ -10,8 +10,8 @@ from .unroll import Unroll
 __all__ = [
     "AdamW",
     "Diverged",
-    "OperatorData",
-    "OperatorTraining",
+    "GridData",
+    "GridTraining",
     "Run",
     "Stopped",
     "TrainingSpec",

@@ -8,7 +8,8 @@ from typing import Any
 from lightning.pytorch import LightningDataModule
 from torch.utils.data import DataLoader, Dataset
 
-from mondrian.parallel.mesh import check_shares
+from mondrian.parallel.ranks import check_shares
+from mondrian.support.former import former_names
 from mondrian.training.order import Batches, Order, ResumableLoader, validation_batches
 
 
@@ -58,3 +59,6 @@ class ResumableData(LightningDataModule):
     def _options(self) -> dict[str, Any]:
         on_gpu = self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"
         return {"num_workers": self.workers, "persistent_workers": self.workers > 0, "pin_memory": on_gpu}
+
+
+__getattr__ = former_names(__name__)

@@ -29,7 +29,7 @@ from mondrian.training.task import Task
 from mondrian.training.unroll import Unroll, UnrolledLoss
 
 
-class OperatorData(ResumableData):
+class GridData(ResumableData):
     """Windows of simulations on grids."""
 
     collate, collate_valid = staticmethod(collate_places), staticmethod(collate_fields)
@@ -78,7 +78,7 @@ class OperatorData(ResumableData):
         return OrderedSamples(self.train, order, self.symmetries)
 
 
-class OperatorTraining(SurrogateTraining):
+class GridTraining(SurrogateTraining):
     """Fields on grids: any loss, over any number of applications in a row.
 
     Validation is over all applications of the final horizon, without noise: `valid_loss` is the training loss there,
@@ -136,7 +136,7 @@ class GridTask(Task):
 
     train: WindowDataset
 
-    def __init__(self, spec: TrainingSpec, samples: OperatorData) -> None:
+    def __init__(self, spec: TrainingSpec, samples: GridData) -> None:
         self.spec, self.samples = spec, samples
         self.train = samples.train
 
@@ -146,7 +146,7 @@ class GridTask(Task):
 
     @classmethod
     def open(cls, spec: TrainingSpec, data: Splits, *, dtype: torch.dtype) -> GridTask:
-        samples = OperatorData(
+        samples = GridData(
             data,
             batch_size=spec.batch_size,
             max_steps=spec.max_steps,
@@ -168,15 +168,15 @@ class GridTask(Task):
     def fitted(self, model: ModelSettings) -> ModelSpec:
         return fitted_model(model, self.samples)
 
-    def batches(self, model: ModelSpec) -> OperatorData:
+    def batches(self, model: ModelSpec) -> GridData:
         return self.samples
 
-    def module(self, surrogate: Surrogate) -> OperatorTraining:
+    def module(self, surrogate: Surrogate) -> GridTraining:
         spec = self.spec
         if spec.subdomains > 1:
             for part in (self.samples.train, self.samples.valid):
                 check_spread(surrogate.model, part.grid, spec.subdomains)
-        return OperatorTraining(
+        return GridTraining(
             surrogate,
             loss=spec.loss,
             optimiser=spec.optimiser,
@@ -200,7 +200,7 @@ class GridTask(Task):
         }
 
 
-def fitted_model(model: ModelSettings, samples: OperatorData) -> ModelSpec:
+def fitted_model(model: ModelSettings, samples: GridData) -> ModelSpec:
     """A model with the channels of the samples, on their box."""
     channels = model.with_channels(in_channels=samples.in_channels, out_channels=samples.out_channels)
     return channels.on_grid(samples.train.grid)

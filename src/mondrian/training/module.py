@@ -12,6 +12,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import MeanMetric
 
+from mondrian.support.former import former_names
 from mondrian.surrogate import ScaledModel
 from mondrian.training.optimiser import AdamW
 from mondrian.training.sharding import count_steps, shard
@@ -54,3 +55,6 @@ class SurrogateTraining(LightningModule):
         if self.device_mesh is not None:
             count_steps(self.surrogate.model, optimiser)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+__getattr__ = former_names(__name__)

@@ -13,7 +13,7 @@ from mondrian.artefact import ModelSpec
 from mondrian.data.meshes.files import MeshSplits
 from mondrian.data.protocol import DataSpec
 from mondrian.data.splits import Splits
-from mondrian.parallel.mesh import check_shares
+from mondrian.parallel.ranks import check_shares
 from mondrian.surrogate import ScaledSpec
 from mondrian.training.grids import GridTask
 from mondrian.training.meshes import MeshTask

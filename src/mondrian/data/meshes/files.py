@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 from mondrian.artefact import ModelSpec
 from mondrian.data.datasets import split_simulations
 from mondrian.data.protocol import ChannelValues, DataSpec
-from mondrian.data.splits import SPLITS
+from mondrian.data.splits import SPLITS, check_fractions
 from mondrian.grid import Grid
 from mondrian.points.mesh import Mesh, naming, read_mesh
 from mondrian.points.partition import Partition, PartitionSpec
@@ -114,10 +114,7 @@ class MeshSplits(DataSpec["Meshes"]):
         for key, names in {"input": self.input, "target": self.target}.items():
             if len(set(names)) != len(names):
                 raise ValueError(f"{key}={names} names a field twice")
-        if len(self.fractions) != len(SPLITS):
-            raise ValueError(f"fractions={self.fractions} must have a share for each of {', '.join(SPLITS)}")
-        if self.simulations is not None and self.simulations < 1:
-            raise ValueError(f"simulations={self.simulations} must be at least 1")
+        check_fractions(self.fractions, self.simulations)
 
     @property
     def path(self) -> str:

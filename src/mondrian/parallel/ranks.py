@@ -1,4 +1,4 @@
-"""Ranks as a device mesh: different samples along one axis, the subdomains of one sample along the other."""
+"""How ranks share the work: different samples, and the subdomains of one sample."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mondrian.support.process import rank
 DATA, SUBDOMAINS = "data", "subdomains"
 
 
-def mesh_of(device: torch.device, *, subdomains: int) -> DeviceMesh:
-    """All ranks as a mesh `(data, subdomains)`; ranks of the same row share their samples."""
+def device_mesh(device: torch.device, *, subdomains: int) -> DeviceMesh:
+    """All ranks as a device mesh `(data, subdomains)`; ranks of the same row share their samples."""
     world = dist.get_world_size()
     check_shares(world, subdomains)
     return init_device_mesh(device.type, (world // subdomains, subdomains), mesh_dim_names=(DATA, SUBDOMAINS))
@@ -26,7 +26,7 @@ def mesh_of(device: torch.device, *, subdomains: int) -> DeviceMesh:
 
 def sharing_subdomains(device: torch.device, *, subdomains: int) -> Processes:
     """The ranks that hold the slabs of the same samples as this one."""
-    return Processes(mesh_of(device, subdomains=subdomains).get_group(SUBDOMAINS))
+    return Processes(device_mesh(device, subdomains=subdomains).get_group(SUBDOMAINS))
 
 
 def check_shares(processes: int, subdomains: int) -> None:
