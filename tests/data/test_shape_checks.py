@@ -15,7 +15,7 @@ from mondrian.data.bases import apply_along
 from mondrian.data.datasets import _finite
 from mondrian.data.random_fields import random_field
 from mondrian.data.restriction import BlockAverage, block_average, fourier_truncate, linear
-from mondrian.data.sources.base import grid_from_axes
+from mondrian.data.sources.grids import grid_from_axes
 from mondrian.grid import Grid
 
 GRID = Grid(extent=(1.0,), points=(8,))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from mondrian.report import write_report
 from tests.browser import needs_browser, visit
 from tests.report.synthetic import make_run
