@@ -80,7 +80,7 @@ class ScaledModel(OperatorModel):
         precision; the prediction is on the model's device, in `physical_dtype`. Errors call the input by its `name`.
         """
         prediction: Tensor = self(self.placed(x), domain)
-        return prediction
+        return prediction.to(self.physical_dtype)
 
     def placed(self, x: Shaped[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Values in physical units on the model's device, in `physical_dtype`."""
