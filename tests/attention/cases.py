@@ -25,7 +25,7 @@ def patterns(lattice: Lattice) -> dict[str, AttentionSpec]:
     window = tuple(
         2 if n % 2 == 0 else n if ring else 3 for n, ring in zip(lattice.counts, lattice.periodic, strict=True)
     )
-    found: dict[str, AttentionSpec] = {
+    specs: dict[str, AttentionSpec] = {
         "global": GlobalAttention(),
         "windowed": WindowedAttention(window=window),
         "shifted": WindowedAttention(window=window, shift=tuple(min(1, n - 1) for n in window)),
@@ -35,8 +35,8 @@ def patterns(lattice: Lattice) -> dict[str, AttentionSpec]:
     }
     if dim < 3:
         large = tuple(n // 2 if n % 2 == 0 else n for n in lattice.counts)
-        found["large windows"] = WindowedAttention(window=large, shift=tuple(n // 2 for n in large))
-    return found
+        specs["large windows"] = WindowedAttention(window=large, shift=tuple(n // 2 for n in large))
+    return specs
 
 
 CASES = [(place, kind) for place, lattice in LATTICES.items() for kind in patterns(lattice)]

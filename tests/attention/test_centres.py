@@ -59,8 +59,8 @@ def test_it_equals_its_definition_where_cells_lie_anywhere(radius):
             expected = torch.einsum(
                 "hs,hsf->hf", torch.softmax(score.diagonal(dim1=0, dim2=1).mT, -1), v[sample, :, seen]
             )
-            found = pattern.attend(q, k, v, arrangement)[sample, :, row]
-            torch.testing.assert_close(found, expected)
+            result = pattern.attend(q, k, v, arrangement)[sample, :, row]
+            torch.testing.assert_close(result, expected)
 
 
 def test_empty_cells_are_not_looked_at_but_look():

@@ -12,9 +12,9 @@ CPU = torch.device("cpu")
 
 def groups_of(kind: str) -> Groups:
     lattice = Lattice((6, 4), (True, False))
-    found = windows(lattice, (3, 2), (1, 1), CPU) if kind == "windows" else tiles(lattice, 1, CPU, (2, 2))
-    assert found is not None
-    return found
+    groups = windows(lattice, (3, 2), (1, 1), CPU) if kind == "windows" else tiles(lattice, 1, CPU, (2, 2))
+    assert groups is not None
+    return groups
 
 
 def inputs(groups: Groups, dtype: torch.dtype) -> list[torch.Tensor]:
@@ -31,12 +31,12 @@ def inputs(groups: Groups, dtype: torch.dtype) -> list[torch.Tensor]:
 def test_products_and_the_engines_kernel_agree_in_values_and_all_gradients(kind: str) -> None:
     groups = groups_of(kind)
     parts = inputs(groups, torch.float64)
-    found = []
+    results = []
     for attend in (groups.by_kernel, groups.by_products, groups.attend):
         u = attend(*parts, 0.4)
-        found.append((u, *torch.autograd.grad(u.sin().sum(), parts)))
-    for other in found[1:]:
-        for a, b in zip(found[0], other, strict=True):
+        results.append((u, *torch.autograd.grad(u.sin().sum(), parts)))
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 

@@ -143,11 +143,11 @@ def test_every_pattern_is_its_definition_with_scores_of_any_size(dtype, case, si
     q, k = (q, k) if sign == 0 else (q.abs(), sign * k.abs())
     scale = size / torch.einsum("bhif,bhjf->bhij", q, k).abs().amax().item()
     window = tuple(n if ring else min(2, n) for n, ring in zip(lattice.counts, lattice.periodic, strict=True))
-    found = [GlobalAttention(), WindowedAttention(window=window), WindowedAttention(window=lattice.counts)]
-    found += [NeighborhoodAttention(radius=radius), NeighborhoodAttention(radius=radius, zero_far=True)]
+    patterns = [GlobalAttention(), WindowedAttention(window=window), WindowedAttention(window=lattice.counts)]
+    patterns += [NeighborhoodAttention(radius=radius), NeighborhoodAttention(radius=radius, zero_far=True)]
     q, k, v = (part.to(dtype) for part in (q, k, v))
     slack = 16 * torch.finfo(dtype).eps * (size + lattice.size)  # the scores are rounded, relative to the largest
-    for spec in found:
+    for spec in patterns:
         exact = spec.definition(q.double(), k.double(), v.double(), lattice, scale=scale)
         u = spec.attend(q, k, v, lattice, scale=scale)
         assert (u.double() - exact).abs().amax() <= slack * v.abs().amax(), spec

@@ -221,13 +221,13 @@ def scores(lattice: Lattice, rotary: Rotary, q: torch.Tensor, k: torch.Tensor) -
 def test_rotated_scores_depend_on_the_offset_alone(lattice):
     q, k = torch.randn(2, 13, 4)  # an odd channel stays as it is
     table = scores(lattice, Rotary(), q, k)
-    found: dict[tuple[int, ...], float] = {}
+    scores_at: dict[tuple[int, ...], float] = {}
     offsets = lattice.offsets()
     for i in range(lattice.size):
         for j in range(lattice.size):
             offset = tuple(offsets[i, j].tolist())
-            assert table[i, j].item() == pytest.approx(found.setdefault(offset, table[i, j].item()), abs=1e-10)
-    assert len({round(value, 6) for value in found.values()}) > 1
+            assert table[i, j].item() == pytest.approx(scores_at.setdefault(offset, table[i, j].item()), abs=1e-10)
+    assert len({round(value, 6) for value in scores_at.values()}) > 1
 
 
 def test_rotation_keeps_the_length_of_a_function():

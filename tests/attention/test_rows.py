@@ -32,10 +32,10 @@ def test_rows_attend_as_in_the_whole(place, kind, biased):
             )
             torch.testing.assert_close(part, expected)
             weights = torch.randn_like(part)
-            found, wanted = (
+            result, wanted = (
                 torch.autograd.grad((y * weights).sum(), (q, k, v, *network.parameters())) for y in (part, expected)
             )
-            torch.testing.assert_close(found, wanted)
+            torch.testing.assert_close(result, wanted)
 
 
 @pytest.mark.parametrize(("place", "kind"), CASES)

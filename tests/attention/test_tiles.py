@@ -37,9 +37,9 @@ def test_each_cell_sees_in_its_group_what_its_pattern_says_and_every_cell_once(p
     seen = torch.ones(count, inner, groups.keys.shape[1]).bool() if groups.hidden is None else groups.hidden == 0
     for cell, place_in_groups in enumerate(groups.back.tolist()):
         group, query = divmod(place_in_groups, inner)
-        found = groups.keys[group][seen[group, query]]
-        assert sorted(found.tolist()) == spec.sees(lattice)[cell].nonzero().flatten().tolist()
-        true = lattice.offsets()[cell, found]
+        seen_cells = groups.keys[group][seen[group, query]]
+        assert sorted(seen_cells.tolist()) == spec.sees(lattice)[cell].nonzero().flatten().tolist()
+        true = lattice.offsets()[cell, seen_cells]
         assert torch.equal(groups.offsets[query][seen[group, query]], true)
 
 

@@ -18,7 +18,7 @@ def by_definition(u: Tensor, weight: Tensor) -> Tensor:
     matrices = torch.view_as_complex(weight)
     points = torch.cartesian_prod(*(torch.arange(n) / n for n in space)).reshape(math.prod(space), -1)
     flat = u.flatten(2).to(torch.complex128)
-    found = torch.zeros(u.shape[0], weight.shape[1], len(points))
+    result = torch.zeros(u.shape[0], weight.shape[1], len(points))
     starts = [-(m // 2) for m in modes[:-1]] + [0]
     for index in product(*(range(m) for m in modes)):
         k = torch.tensor([start + i for start, i in zip(starts, index, strict=True)])
@@ -27,8 +27,8 @@ def by_definition(u: Tensor, weight: Tensor) -> Tensor:
         wave = torch.exp(2j * math.pi * (points @ k.double()))
         coefficient = (flat @ wave.conj()) / len(points)
         mixed = torch.einsum("bi,io->bo", coefficient, matrices[(slice(None), slice(None), *index)])
-        found += (1 if k[-1] == 0 else 2) * (mixed[..., None] * wave).real
-    return found.unflatten(2, space)
+        result += (1 if k[-1] == 0 else 2) * (mixed[..., None] * wave).real
+    return result.unflatten(2, space)
 
 
 CASES = [((9,), (4,)), ((8,), (8,)), ((6, 7), (4, 3)), ((4, 8), (6, 5)), ((4, 5, 6), (2, 4, 3))]

@@ -35,9 +35,9 @@ def test_it_prints_an_address_answers_there_and_ends_with_an_interrupt(folder: P
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hearing
     ) as process:
         assert process.stdout is not None
-        found = re.search(r"artefact: (http://127\.0\.0\.1:\d+/)\?key=(\S+)", process.stdout.readline())
-        assert found is not None
-        asked = urllib.request.Request(f"{found[1]}about", headers={"X-Mondrian-Key": found[2]})
+        match = re.search(r"artefact: (http://127\.0\.0\.1:\d+/)\?key=(\S+)", process.stdout.readline())
+        assert match is not None
+        asked = urllib.request.Request(f"{match[1]}about", headers={"X-Mondrian-Key": match[2]})
         with urllib.request.urlopen(asked, timeout=60) as reply:
             about = json.load(reply)
         assert about["windows"] == [5]

@@ -35,8 +35,8 @@ def test_a_run_becomes_a_program_on_another_box(surrogate: Surrogate, capsys: py
     x = 0.5 + torch.rand(3, 2, 8, 12)
     out_grid = Grid(extent=(4.0, 3.0), points=(9, 5), ends=(2, 0))
     with torch.no_grad():
-        found, wanted = torch.export.load("out/model.pt2").module()(x), surrogate(x, Grid(extent=(4.0, 3.0)), out_grid)
-    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+        result, wanted = torch.export.load("out/model.pt2").module()(x), surrogate(x, Grid(extent=(4.0, 3.0)), out_grid)
+    torch.testing.assert_close(result, wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

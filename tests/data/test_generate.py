@@ -143,7 +143,7 @@ def die_at(event: int, folder: Path, leave: Callable[[int], None]) -> None:
 
 
 @pytest.mark.process
-def test_killed_at_every_write_sync_and_rename_it_goes_on(tmp_path: Path) -> None:
+def test_killed_at_every_write_sync_and_rename_it_resumes(tmp_path: Path) -> None:
     expected = arrays(tmp_path / "whole", generate(tmp_path / "whole", few()))
     context = multiprocessing.get_context("fork")
 
@@ -184,7 +184,7 @@ def pause_at_a_shard(folder: Path, share: tuple[int, int], ready: Any, go: Any, 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Callable[[tuple[int, int]], tuple[Any, Any]]]:
-    """Another process that generates, and has paused; an event lets it go on."""
+    """Another process that generates, and has paused; an event lets it continue."""
     context = multiprocessing.get_context("fork")
     ready, go = context.Event(), context.Event()
     started = []
@@ -218,7 +218,7 @@ def test_of_two_that_make_the_same_data_the_second_waits_and_finds_them(
         return lock.locked_numbers(path, numbers, waiting=lambda: (waiting(), go.set()))
 
     monkeypatch.setattr(AllenCahn, "solve", watched)
-    monkeypatch.setattr("mondrian.data.generate.locked_numbers", locked)  # the other goes on when this one waits
+    monkeypatch.setattr("mondrian.data.generate.locked_numbers", locked)  # the other continues when this one waits
     manifest = generate(tmp_path, few(), progress=True)
     process.join()
     assert process.exitcode == 0  # its file was there when it was to be renamed

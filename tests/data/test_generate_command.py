@@ -190,7 +190,7 @@ def alive(group: int) -> bool:
 
 
 @pytest.mark.process
-def test_killed_with_its_workers_at_work_it_goes_on_and_ends_the_same(tmp_path: Path) -> None:
+def test_killed_with_its_workers_at_work_it_resumes_and_ends_the_same(tmp_path: Path) -> None:
     settings = ["scale=smoke", "shard_size=2", "simulations.train=60", "data.problem.grid.points=[64,64]"]
     settings += ["data.points.train=[[16,16],[32,32]]", "data.points.test=[[32,32]]", "workers=2"]
 

@@ -1,4 +1,4 @@
-"""Problems: why a simulation is restricted and not made on the coarse grid, and how it goes on."""
+"""Problems: why a simulation is restricted and not made on the coarse grid, and how it continues from a state."""
 
 import numpy as np
 import pytest

@@ -36,8 +36,8 @@ def test_a_model_that_is_off_by_a_constant(tmp_path: Path) -> None:
     u = np.broadcast_to(np.array([2.0, -2.0, 2.0, -2.0]), (10, 2, 4))
     (entry,) = evaluate(surrogate(offset=0.25), array_splits(tmp_path, u)).one_step
     for name, value in {"mae": 0.25, "mse": 0.0625, "relative_l2": 0.125, "maximum": 0.25}.items():
-        found = entry.model[name]
-        assert (found.mean, found.low, found.high, found.count) == pytest.approx((value, value, value, 2))
+        mean = entry.model[name]
+        assert (mean.mean, mean.low, mean.high, mean.count) == pytest.approx((value, value, value, 2))
     # All energy of the truth, 4, is at the grid's end of the spectrum; that of the error, 1/16, is its mean.
     assert entry.spectrum.wavenumber == pytest.approx((0, math.tau, 2 * math.tau))
     assert entry.spectrum.truth == pytest.approx((0, 0, 4))
@@ -68,7 +68,7 @@ def test_a_bootstrap_interval_contains_the_mean(tmp_path: Path) -> None:
         for value in side.values():
             assert value.low < value.mean < value.high
             assert value.count == 8
-    assert entry.model == entry.persistence  # the identity says that nothing changes
+    assert entry.model == entry.persistence  # the identity is the persistence baseline
 
 
 def test_persistence_of_what_stays_is_exact_and_the_training_mean_is_that_of_the_targets(tmp_path: Path) -> None:
@@ -159,9 +159,9 @@ def test_error_at_interfaces_is_measured_for_allen_cahn_only(tmp_path: Path) -> 
     both = {"train": {(64,): u}, "test": {(64,): u}}
     phases = generated(tmp_path / "phases", both, np.array([0.0, 1.0]), phases=True)
     others = generated(tmp_path / "others", both, np.array([0.0, 1.0]))
-    found = evaluate(surrogate(offset=0.5), phases).one_step[0]
-    assert found.model["interface"].mean == pytest.approx(0.5)
-    assert found.persistence["interface"].mean == 0
+    entry = evaluate(surrogate(offset=0.5), phases).one_step[0]
+    assert entry.model["interface"].mean == pytest.approx(0.5)
+    assert entry.persistence["interface"].mean == 0
     assert "interface" not in evaluate(surrogate(), others).one_step[0].model
     assert "interface" in evaluate(surrogate(), others, interface=True).one_step[0].model
     assert "interface" not in evaluate(surrogate(), phases, interface=False).one_step[0].model

@@ -102,16 +102,16 @@ def test_the_csv_is_long_and_agrees(splits: Splits, tmp_path: Path) -> None:
     assert list(rows[0]) == ["kind", "points", "time", "metric", "mean", "low", "high", "count"]
     assert {row["kind"] for row in rows} == {"one_step", "persistence", "training_mean", "rollout"}
 
-    def found(**wanted: str) -> list[float]:
+    def values_of(**wanted: str) -> list[float]:
         return [float(row["mean"]) for row in rows if wanted.items() <= row.items()]
 
-    assert found(kind="one_step", points="16", metric="mae") == [results.one_step[1].model["mae"].mean]
-    assert found(kind="rollout", points="8", metric="mae") == [value.mean for value in results.rollout[0].mae]
-    assert found(kind="rollout", points="8", metric="mae", time="2.0") == [results.rollout[0].mae[1].mean]
-    assert found(kind="rollout", points="8", metric="correlation_time", time="") == [
+    assert values_of(kind="one_step", points="16", metric="mae") == [results.one_step[1].model["mae"].mean]
+    assert values_of(kind="rollout", points="8", metric="mae") == [value.mean for value in results.rollout[0].mae]
+    assert values_of(kind="rollout", points="8", metric="mae", time="2.0") == [results.rollout[0].mae[1].mean]
+    assert values_of(kind="rollout", points="8", metric="correlation_time", time="") == [
         results.rollout[0].correlation_time.mean
     ]
-    assert len(found(kind="one_step", points="16")) == 4 + len(results.one_step[1].bands)
+    assert len(values_of(kind="one_step", points="16")) == 4 + len(results.one_step[1].bands)
 
 
 def test_the_table_compares_with_the_references(tmp_path: Path) -> None:
@@ -149,10 +149,10 @@ def test_each_of_several_fields_stands_in_all_files_and_in_the_table(tmp_path: P
     assert set(entry["by_field"]["u_0"]) == {"model", "persistence", "training_mean"}
     assert set(entry["by_field"]["u_0"]["model"]) == {"mae", "relative_l2"}
     with open(tmp_path / "metrics.csv", newline="") as file:
-        found = {(row["kind"], row["metric"]): float(row["mean"]) for row in csv.DictReader(file)}
-    assert found["one_step", "mae"] == 49.5
-    assert found["one_step", "mae[u_0]"] == found["one_step", "relative_l2[u_0]"] == 99
-    assert found["one_step", "mae[u_1]"] == found["persistence", "mae[u_0]"] == 0
+        means = {(row["kind"], row["metric"]): float(row["mean"]) for row in csv.DictReader(file)}
+    assert means["one_step", "mae"] == 49.5
+    assert means["one_step", "mae[u_0]"] == means["one_step", "relative_l2[u_0]"] == 99
+    assert means["one_step", "mae[u_1]"] == means["persistence", "mae[u_0]"] == 0
     rows = [" ".join(row.split()) for row in results.table().splitlines()[3:]]
     assert rows[:4] == [
         "4 mean absolute error 49.5 49.5 to 49.5 0 0.00 0 0.00",

@@ -23,27 +23,27 @@ def means(values) -> list[float]:
 @pytest.mark.parametrize("points", [(16,), (8, 12)], ids=["1-D", "2-D"])
 def test_the_exact_operator_stays_exact_at_all_times(points: tuple[int, ...], tmp_path: Path) -> None:
     splits = array_splits(tmp_path, travelling(10, 9, points))
-    (found,) = evaluate(surrogate(shift=1), splits).rollout
-    assert found.points == points
-    assert (found.simulations, found.horizon, found.start, found.diverged) == (2, 8, 0.0, 0)
-    assert found.times == tuple(range(1, 9))
-    assert means(found.mae) == means(found.relative_l2) == [0.0] * 8
-    assert means(found.correlation) == pytest.approx([1.0] * 8)
-    assert found.correlation_time.mean == 8.0  # it is at least that
-    assert found.mean_relative_l2.mean == 0
-    assert max(found.spectrum.error) == 0
+    (rollout,) = evaluate(surrogate(shift=1), splits).rollout
+    assert rollout.points == points
+    assert (rollout.simulations, rollout.horizon, rollout.start, rollout.diverged) == (2, 8, 0.0, 0)
+    assert rollout.times == tuple(range(1, 9))
+    assert means(rollout.mae) == means(rollout.relative_l2) == [0.0] * 8
+    assert means(rollout.correlation) == pytest.approx([1.0] * 8)
+    assert rollout.correlation_time.mean == 8.0  # it is at least that
+    assert rollout.mean_relative_l2.mean == 0
+    assert max(rollout.spectrum.error) == 0
 
 
 def test_two_frames_in_two_out_up_to_an_odd_horizon(tmp_path: Path) -> None:
     splits = array_splits(tmp_path, travelling(10, 9, (16,)), PAIRS)
     model = surrogate(("u[-1]", "u[0]"), ("u[1]", "u[2]"), shift=1)
     results = evaluate(model, splits, horizon=5)
-    (found,) = results.rollout
-    assert (found.horizon, found.start, found.times) == (5, 1.0, (2.0, 3.0, 4.0, 5.0, 6.0))
-    assert means(found.mae) == [0.0] * 5
+    (rollout,) = results.rollout
+    assert (rollout.horizon, rollout.start, rollout.times) == (5, 1.0, (2.0, 3.0, 4.0, 5.0, 6.0))
+    assert means(rollout.mae) == [0.0] * 5
     assert results.fields["16/rollout_truth"].shape == (2, 5, 1, 16)
     np.testing.assert_array_equal(results.fields["16/rollout_truth"], results.fields["16/rollout_prediction"])
-    np.testing.assert_array_equal(results.fields["16/rollout_times"], found.times)
+    np.testing.assert_array_equal(results.fields["16/rollout_times"], rollout.times)
 
 
 def test_a_rollout_is_no_longer_than_the_times_that_are_known(tmp_path: Path) -> None:
@@ -62,19 +62,19 @@ def test_a_rollout_is_no_longer_than_the_times_that_are_known(tmp_path: Path) ->
         seed=0,
     )
     assert 0 not in splits.dataset("test").simulations
-    (found,) = evaluate(surrogate(("data[0]",), ("data[1]",), shift=1), splits).rollout
-    assert found.times == (1.0, 2.0, 3.0, 4.0)
-    assert means(found.mae) == [0.0] * 4
+    (rollout,) = evaluate(surrogate(("data[0]",), ("data[1]",), shift=1), splits).rollout
+    assert rollout.times == (1.0, 2.0, 3.0, 4.0)
+    assert means(rollout.mae) == [0.0] * 4
 
 
 def test_a_constant_error_adds_up_and_leaves_the_correlation(tmp_path: Path) -> None:
     u = np.broadcast_to(np.array([1.0, -1.0, 1.0, -1.0]), (10, 5, 4))
-    (found,) = evaluate(surrogate(offset=0.5), array_splits(tmp_path, u)).rollout
-    assert means(found.mae) == pytest.approx([0.5, 1.0, 1.5, 2.0])
-    assert means(found.relative_l2) == pytest.approx([0.5, 1.0, 1.5, 2.0])
-    assert found.mean_relative_l2.mean == pytest.approx(1.25)
-    assert means(found.correlation) == pytest.approx([1.0] * 4)
-    assert found.spectrum.error[0] == pytest.approx(4.0)  # of the last frame
+    (rollout,) = evaluate(surrogate(offset=0.5), array_splits(tmp_path, u)).rollout
+    assert means(rollout.mae) == pytest.approx([0.5, 1.0, 1.5, 2.0])
+    assert means(rollout.relative_l2) == pytest.approx([0.5, 1.0, 1.5, 2.0])
+    assert rollout.mean_relative_l2.mean == pytest.approx(1.25)
+    assert means(rollout.correlation) == pytest.approx([1.0] * 4)
+    assert rollout.spectrum.error[0] == pytest.approx(4.0)  # of the last frame
 
 
 def test_the_correlation_time_lies_between_frames_on_the_clock_of_the_data(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ def test_the_correlation_time_lies_between_frames_on_the_clock_of_the_data(tmp_p
     u = np.broadcast_to(frames, (4, 4, 16))
     times = np.array([10.0, 11.0, 12.0, 13.0])
     splits = generated(tmp_path, {"train": {(16,): u}, "test": {(16,): u}}, times)
-    (found,) = evaluate(surrogate(), splits).rollout
-    assert (found.start, found.times) == (10.0, (11.0, 12.0, 13.0))
-    assert means(found.correlation) == pytest.approx([0.0, -1.0, 0.0], abs=1e-6)
-    assert found.correlation_time.mean == pytest.approx(10.2)  # linear from 1 at the start to 0: 0.8 after a fifth
+    (rollout,) = evaluate(surrogate(), splits).rollout
+    assert (rollout.start, rollout.times) == (10.0, (11.0, 12.0, 13.0))
+    assert means(rollout.correlation) == pytest.approx([0.0, -1.0, 0.0], abs=1e-6)
+    assert rollout.correlation_time.mean == pytest.approx(10.2)  # linear from 1 at the start to 0: 0.8 after a fifth
 
 
 def test_what_blows_up_has_infinite_errors_and_no_correlation_and_is_counted(tmp_path: Path) -> None:
@@ -96,15 +96,15 @@ def test_what_blows_up_has_infinite_errors_and_no_correlation_and_is_counted(tmp
     splits = array_splits(tmp_path, u)
     one, _ = splits.dataset("test").simulations
     u[one] *= 1e-30  # times 1e25 a step, this one leaves float32 after three steps, the other after two
-    (found,) = evaluate(surrogate(factor=1e25), array_splits(tmp_path, u)).rollout
-    assert math.isfinite(found.mae[0].mean)
-    assert means(found.mae)[1:] == [math.inf] * 3
-    assert means(found.relative_l2)[1:] == [math.inf] * 3
-    assert means(found.correlation) == pytest.approx([1.0, 0.5, 0.0, 0.0])
-    assert found.mae[1].count == 2
-    assert found.mean_relative_l2.mean == math.inf
-    assert found.diverged == 2
-    assert set(found.spectrum.prediction) == {math.inf}
+    (rollout,) = evaluate(surrogate(factor=1e25), array_splits(tmp_path, u)).rollout
+    assert math.isfinite(rollout.mae[0].mean)
+    assert means(rollout.mae)[1:] == [math.inf] * 3
+    assert means(rollout.relative_l2)[1:] == [math.inf] * 3
+    assert means(rollout.correlation) == pytest.approx([1.0, 0.5, 0.0, 0.0])
+    assert rollout.mae[1].count == 2
+    assert rollout.mean_relative_l2.mean == math.inf
+    assert rollout.diverged == 2
+    assert set(rollout.spectrum.prediction) == {math.inf}
 
 
 def test_what_is_lost_stays_lost_even_if_the_model_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,9 +114,9 @@ def test_what_is_lost_stays_lost_even_if_the_model_comes_back(tmp_path: Path, mo
         return torch.where(x.isfinite(), x * 1e25, 1.0)  # 1, 1e25, infinity, 1
 
     monkeypatch.setattr(model.model, "forward", overflow_and_return)
-    (found,) = evaluate(model, array_splits(tmp_path, np.ones((10, 5, 4)))).rollout
-    assert means(found.mae) == [pytest.approx(1e25), math.inf, math.inf, math.inf]
-    assert found.diverged == 2
+    (rollout,) = evaluate(model, array_splits(tmp_path, np.ones((10, 5, 4)))).rollout
+    assert means(rollout.mae) == [pytest.approx(1e25), math.inf, math.inf, math.inf]
+    assert rollout.diverged == 2
 
 
 def test_fields_that_stay_constant_are_given_again_and_not_counted(tmp_path: Path) -> None:
@@ -153,6 +153,6 @@ def test_what_does_not_predict_its_own_input_is_not_rolled_out(tmp_path: Path) -
 def test_batches_do_not_change_the_result(tmp_path: Path) -> None:
     splits = array_splits(tmp_path, np.random.default_rng(2).standard_normal((25, 6, 8)))
     model = surrogate(factor=0.5)
-    found: list[Trajectories] = [evaluate(model, splits, batch_size=size).rollout[0] for size in (1, 2, 32)]
-    assert found[0] == found[1] == found[2]
-    assert found[0].simulations == 5
+    rollouts: list[Trajectories] = [evaluate(model, splits, batch_size=size).rollout[0] for size in (1, 2, 32)]
+    assert rollouts[0] == rollouts[1] == rollouts[2]
+    assert rollouts[0].simulations == 5

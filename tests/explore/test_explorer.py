@@ -54,8 +54,8 @@ def test_at_points_that_are_not_stored_the_finest_sample_is_brought_there(phases
     answer = phases.ask(Question(points=(12, 10), simulation=1))
     fine = phases.ask(Question(points=(16, 16), simulation=1))
     grid = phases.grid.with_points((12, 10))
-    for found, whole in ((answer.given["u[0]"], fine.given["u[0]"]), (answer.truth["u[1]"], fine.truth["u[1]"])):
-        torch.testing.assert_close(found, resample(whole[None, None], phases.grid, grid)[0, 0])
+    for result, whole in ((answer.given["u[0]"], fine.given["u[0]"]), (answer.truth["u[1]"], fine.truth["u[1]"])):
+        torch.testing.assert_close(result, resample(whole[None, None], phases.grid, grid)[0, 0])
     assert answer.predicted["u[1]"].shape == (12, 10)
 
 
@@ -183,14 +183,14 @@ def test_solved_for_a_changed_input_the_truth_is_that_of_the_equation(phases: Ex
 
 def test_shares_are_those_of_the_question_that_was_asked(phases: Explorer) -> None:
     question = Question(points=(8, 8), strokes=(Stroke(field="u", at=(0.1, 0.1), width=0.3, amount=2.0),))
-    found = phases.attention_map(question)
+    maps = phases.attention_map(question)
     x = torch.stack(list(phases.ask(question).given.values()))[None]
     expected = attention_map(phases.surrogate, x, phases.grid.with_points((8, 8)))
-    assert [each.block for each in found] == ["model.blocks.0", "model.blocks.1"]
-    for one, other in zip(found, expected, strict=True):
+    assert [each.block for each in maps] == ["model.blocks.0", "model.blocks.1"]
+    for one, other in zip(maps, expected, strict=True):
         assert torch.equal(one.weights, other.weights)
     plain = phases.attention_map(Question(points=(8, 8)))
-    assert not torch.allclose(plain[0].weights, found[0].weights, atol=1e-6)
+    assert not torch.allclose(plain[0].weights, maps[0].weights, atol=1e-6)
 
 
 def test_files_of_others_have_no_solver_and_one_resolution(tmp_path: Path) -> None:
@@ -240,8 +240,8 @@ def test_subdomains_of_a_size_and_a_unet_are_explored_too(folder: Path) -> None:
         in_channels=2, out_channels=2, hidden_channels=8, subdomains=(4, 4), levels=2, grid=splits.dataset("test").grid
     )
     spec = replace(surrogate(splits).spec, model=replace(unet.spec, grid=replace(unet.spec.grid, points=())))
-    found = Explorer(spec.build(), splits).attention_map(Question(points=(16, 16)), at=(0.1, 0.9))
-    assert {each.lattice.counts for each in found} == {(4, 4), (2, 2)}
+    maps = Explorer(spec.build(), splits).attention_map(Question(points=(16, 16)), at=(0.1, 0.9))
+    assert {each.lattice.counts for each in maps} == {(4, 4), (2, 2)}
 
 
 def test_what_is_given_out_can_be_changed_without_harm(phases: Explorer) -> None:

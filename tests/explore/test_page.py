@@ -44,9 +44,9 @@ def opened(name: str, folder: Path, actions: str, window: Window | None = None) 
 
 
 def told(seen: Visit) -> list[str]:
-    found = re.search(r"<title>(.*?)</title>", seen.dom)
-    assert found is not None
-    return found[1].split("; ")
+    match = re.search(r"<title>(.*?)</title>", seen.dom)
+    assert match is not None
+    return match[1].split("; ")
 
 
 @pytest.mark.parametrize("name", ["allen_cahn", "allen_cahn3d", "navier_stokes", "kuramoto_sivashinsky"])
@@ -147,7 +147,7 @@ def test_a_click_shows_who_looks_at_whom_where_they_are(tmp_path: Path) -> None:
         const { blocks } = await request("/attention", { question: question(), at: [0.9, 0.1] });
         tell(blocks.map((block) => block.subdomain), $("blocks").querySelectorAll("canvas").length);
         const canvas = $("blocks").querySelector("canvas"), [block] = blocks, weights = floats(block.weights[0]);
-        const found = weights.indexOf(weights.reduce((a, b) => Math.max(a, b))), box = block.boxes[found];
+        const largest = weights.indexOf(weights.reduce((a, b) => Math.max(a, b))), box = block.boxes[largest];
         const middle = box.map(([low, high]) => (low + high) / 2);
         const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
         const at = (x, y) => {

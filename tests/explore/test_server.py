@@ -71,19 +71,19 @@ def test_the_page_and_what_it_may_ask(server: Server) -> None:
 
 def test_an_answer_carries_the_numbers_of_the_explorer(server: Server) -> None:
     question = {"points": [8, 8], "simulation": 1, "applications": 2}
-    status, found = request(server, "/ask", question)
+    status, reply = request(server, "/ask", question)
     answer = server.explorer.ask(Question.read(question))
     assert status == 200
     for name, values in answer.predicted.items():
-        assert np.array_equal(decoded(found["predicted"][name], 8, 8), values.numpy())
-    assert list(found["truth"]) == ["u[1]"]
-    assert np.array_equal(decoded(found["given"]["u[0]"], 8, 8), answer.given["u[0]"].numpy())
-    assert found["numbers"]["gamma"] == pytest.approx(float(answer.given["gamma"][0, 0]))
-    assert found["errors"] == answer.errors
-    assert found["unsolved"] == ""
-    assert found["times"] == {"u[0]": 0.0, "u[1]": 6.0, "u[2]": 12.0}
+        assert np.array_equal(decoded(reply["predicted"][name], 8, 8), values.numpy())
+    assert list(reply["truth"]) == ["u[1]"]
+    assert np.array_equal(decoded(reply["given"]["u[0]"], 8, 8), answer.given["u[0]"].numpy())
+    assert reply["numbers"]["gamma"] == pytest.approx(float(answer.given["gamma"][0, 0]))
+    assert reply["errors"] == answer.errors
+    assert reply["unsolved"] == ""
+    assert reply["times"] == {"u[0]": 0.0, "u[1]": 6.0, "u[2]": 12.0}
     truth = answer.truth["u[1]"].numpy()
-    ends = found["limits"]["predicted"]["u"]
+    ends = reply["limits"]["predicted"]["u"]
     assert ends["high"] >= truth.max()
     assert ends["low"] <= truth.min()
 
@@ -94,16 +94,16 @@ def test_an_answer_without_a_truth_carries_the_reason(server: Server, monkeypatc
 
     monkeypatch.setattr(Solver, "frames", fails)
     stroke = {"field": "u", "at": [0.5, 0.5], "width": 0.1, "amount": 1.0}
-    status, found = request(server, "/ask", {"points": [8, 8], "strokes": [stroke], "solve": True})
-    assert (status, found["unsolved"], found["truth"], list(found["predicted"])) == (200, "it blew up", {}, ["u[1]"])
+    status, reply = request(server, "/ask", {"points": [8, 8], "strokes": [stroke], "solve": True})
+    assert (status, reply["unsolved"], reply["truth"], list(reply["predicted"])) == (200, "it blew up", {}, ["u[1]"])
 
 
 def test_shares_are_of_the_subdomain_at_the_place(server: Server) -> None:
-    status, found = request(server, "/attention", {"question": {"points": [8, 8]}, "at": [0.9, 0.1]})
+    status, reply = request(server, "/attention", {"question": {"points": [8, 8]}, "at": [0.9, 0.1]})
     assert status == 200
     shares = server.explorer.attention_map(Question(points=(8, 8)))
-    assert [block["subdomain"] for block in found["blocks"]] == [2, 6]  # of 2 x 2, and of 3 x 3 moved ones
-    for block, each in zip(found["blocks"], shares, strict=True):
+    assert [block["subdomain"] for block in reply["blocks"]] == [2, 6]  # of 2 x 2, and of 3 x 3 moved ones
+    for block, each in zip(reply["blocks"], shares, strict=True):
         weights = np.stack([decoded(text, each.lattice.size) for text in block["weights"]])
         np.testing.assert_allclose(weights, each.weights[0, :, block["subdomain"]].numpy(), rtol=1e-5)
         assert np.array(block["boxes"]).shape == (each.lattice.size, 2, 2)
@@ -140,8 +140,8 @@ def test_shares_are_of_the_subdomain_at_the_place(server: Server) -> None:
 def test_what_is_not_answered_says_why(
     server: Server, path: str, content: Any, headers: dict[str, str], status: int, message: str
 ) -> None:
-    found, error = request(server, path, content, **headers)
-    assert found == status
+    code, error = request(server, path, content, **headers)
+    assert code == status
     assert message in error["error"]
 
 

@@ -88,7 +88,7 @@ def test_the_best_learning_rates_train_for_the_first_budget_and_the_best_of_them
     for entrant, losses in {fno: (0.2, 0.1, 0.3), ffno: (0.3, None, None), vit: (None, None, None)}.items():
         for job, loss in zip(plan.tuning(entrant), losses, strict=True):
             plan.end(job, loss)
-    of_fno = [found[1:] for found in plan.waits_for() if found[0] == "fno"]
+    of_fno = [each[1:] for each in plan.waits_for() if each[0] == "fno"]
     assert of_fno == [(SAMPLES, 2e-3, 0), (SAMPLES, 1e-3, 0)]
     assert (plan.rate(fno), plan.trainings(fno)) == (None, {})
     first, second = plan.finalists(fno)
@@ -165,7 +165,7 @@ def test_finalists_count_in_what_is_left() -> None:
     assert plan.estimate.seconds_left() == pytest.approx(1600 / 80 + 120)
 
 
-def test_each_entrant_goes_on_as_soon_as_its_own_rate_is_known(plan: Playing) -> None:
+def test_each_entrant_continues_as_soon_as_its_own_rate_is_known(plan: Playing) -> None:
     fno = plan.league.entrants[0]
     for job in plan.tuning(fno):
         plan.end(job, job.rate)
@@ -178,8 +178,8 @@ def test_each_entrant_goes_on_as_soon_as_its_own_rate_is_known(plan: Playing) ->
 def test_the_second_budget_gives_each_the_steps_of_its_own_speed(plan: Playing) -> None:
     assert plan.league.conditions.batch_size == 16
     steps = {entrant.name: plan.budgets(entrant) for entrant in plan.league.entrants}
-    assert {name: found[SAMPLES] for name, found in steps.items()} == dict.fromkeys(SPEEDS, 100)
-    assert {name: found[TIME] for name, found in steps.items()} == {"fno": 600, "ffno": 300, "vit_mo": 150}
+    assert {name: budgets[SAMPLES] for name, budgets in steps.items()} == dict.fromkeys(SPEEDS, 100)
+    assert {name: budgets[TIME] for name, budgets in steps.items()} == {"fno": 600, "ffno": 300, "vit_mo": 150}
 
 
 def test_the_best_train_again_when_everyone_has_ended_and_not_before(plan: Playing) -> None:
@@ -261,8 +261,8 @@ def test_a_trial_of_a_learning_rate_is_validated_less_often_than_a_curve_is_draw
     trials = plan.tuning(fno)
     for job in trials:
         plan.end(job, job.rate)
-    found = [plan.overrides(job) for job in (trials[0], plan.trainings(fno)[TIME])]
-    assert [word for words in found for word in words if word.startswith("validate_every")] == [
+    overrides = [plan.overrides(job) for job in (trials[0], plan.trainings(fno)[TIME])]
+    assert [word for words in overrides for word in words if word.startswith("validate_every")] == [
         "validate_every=3",  # 10 steps
         "validate_every=38",  # 600 steps
     ]

@@ -125,10 +125,10 @@ def test_fields_of_eight_bits_are_close_to_those_they_came_from() -> None:
     shown = unpacked(json.loads(compact_json(described)), stored(arrays))["fields_time"]
     assert (shown.grid, shown.points, shown.time) == (grid, (16, 16), None)
     assert np.abs(shown.truth - truth).max() < 1 / 255 + 1e-4
-    found = shown.panels["fno"].error
-    assert found is not None
+    shown_error = shown.panels["fno"].error
+    assert shown_error is not None
     step = 2 * np.sqrt(np.abs(error) * np.abs(error).max()) / 254 + np.abs(error).max() / 254**2
-    assert (np.abs(found - error) <= 1.01 * step + 1e-5).all()  # small errors are stored more finely
+    assert (np.abs(shown_error - error) <= 1.01 * step + 1e-5).all()  # small errors are stored more finely
     assert shown.panels["fno"].mean_error == pytest.approx(np.abs(error).mean(), rel=1e-4)
 
 

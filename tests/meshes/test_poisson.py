@@ -50,7 +50,7 @@ def test_a_seed_is_one_domain_and_one_source_whatever_the_mesh():
     assert not torch.equal(problem.solve(4).vertices, mesh.vertices)
 
 
-def test_what_was_killed_goes_on_and_gives_the_same_files(folder, tmp_path):
+def test_what_was_killed_resumes_and_gives_the_same_files(folder, tmp_path):
     problem = PerforatedPoisson(spacing=0.15)
     write_poisson(tmp_path, problem, {"train": 2}, seed=1)
     first = (tmp_path / "train/00000.vtu").stat().st_mtime_ns

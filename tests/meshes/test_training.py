@@ -1,4 +1,4 @@
-"""Whole runs on meshes: they learn, go on after a stop as if nothing had been, and refuse what is for grids."""
+"""Whole runs on meshes: they learn, resume after a stop to the same end, and refuse what is for grids."""
 
 import signal
 
@@ -37,7 +37,7 @@ def state(run):
     return torch.load(newest(run.checkpoints), weights_only=True)["state_dict"]
 
 
-def test_a_stopped_run_goes_on_as_if_nothing_had_been(words, tmp_path, monkeypatch):
+def test_a_stopped_run_resumes_to_the_same_end(words, tmp_path, monkeypatch):
     whole = train_config([*words, f"run={tmp_path / 'whole'}"])
     step = MeshTraining.training_step
 
@@ -67,12 +67,12 @@ def test_training_makes_the_error_smaller_and_the_report_shows_it(words, tmp_pat
     losses = run.history()["valid_loss"]
     losses = losses[np.isfinite(losses)]
     assert losses[-1] < 0.95 * losses[0]
-    found = evaluate(run.surrogate(), run.data())
-    assert [entry.samples for entry in found.one_step] == [3, 2]
-    assert found.one_step[0].points < found.one_step[1].points
-    for entry in found.one_step:
+    evaluation = evaluate(run.surrogate(), run.data())
+    assert [entry.samples for entry in evaluation.one_step] == [3, 2]
+    assert evaluation.one_step[0].points < evaluation.one_step[1].points
+    for entry in evaluation.one_step:
         assert entry.model["relative_l2"].mean < entry.training_mean["relative_l2"].mean
-    found.save(run.evaluation)
+    evaluation.save(run.evaluation)
     page, *pictures = write_report([run], tmp_path / "report.html")
     assert "Error by resolution" in page.read_text()
     assert {path.stem for path in pictures} >= {"meshes-1", "errors", "loss"}
@@ -149,9 +149,9 @@ def test_the_loss_of_a_batch_is_the_mean_of_those_of_its_meshes(splits):
 
 def test_validation_is_the_mean_over_meshes_in_physical_units(words):
     run = train_config([*words, "max_steps=3"])
-    found = evaluate(run.surrogate(), run.data(), split="valid").one_step[0]  # three meshes in batches of two
+    entry = evaluate(run.surrogate(), run.data(), split="valid").one_step[0]  # three meshes in batches of two
     history = run.history()
-    assert history["valid_mae"][-1] == pytest.approx(found.model["mae"].mean, rel=1e-5)
+    assert history["valid_mae"][-1] == pytest.approx(entry.model["mae"].mean, rel=1e-5)
 
 
 def test_in_double_precision_coordinates_and_weights_are_double_too(splits):
@@ -223,7 +223,7 @@ def test_lines_and_tetrahedra_are_learned_as_well(tmp_path, dim):
     words = ["data=meshes", f"data.path={tmp_path / 'meshes'}", "data.input=[u]", "data.target=[twice]", "scale=smoke"]
     words += ["data.fractions=[0.4,0.3,0.3]", f"model.reference={[2] * dim}", "max_steps=2", f"run={tmp_path / 'run'}"]
     run = train_config([*words, f"model.partition.subdomains={[2] * dim}"])
-    found = evaluate(run.surrogate(), run.data())
-    found.save(run.evaluation)
+    evaluation = evaluate(run.surrogate(), run.data())
+    evaluation.save(run.evaluation)
     page, *_ = write_report([run], tmp_path / "report.html")
     assert "Only meshes of two axes are drawn" in page.read_text()

@@ -64,12 +64,12 @@ def test_a_batch_of_different_meshes_is_each_of_them_alone(case):
     values = [torch.randn(2, points.size) for points in sets]
     together = model(values, sets)
     assert [tuple(u.shape) for u in together] == [(3, points.size) for points in sets]
-    for function, points, found in zip(values, sets, together, strict=True):
-        torch.testing.assert_close(found, model(function[None], points)[0], rtol=1e-9, atol=1e-9)
+    for function, points, result in zip(values, sets, together, strict=True):
+        torch.testing.assert_close(result, model(function[None], points)[0], rtol=1e-9, atol=1e-9)
     wanted = [PointSet(torch.rand(n, 2), box=UNIT) for n in (4, 1, 9)]
     elsewhere = model(values, sets, wanted)
-    for function, points, out, found in zip(values, sets, wanted, elsewhere, strict=True):
-        torch.testing.assert_close(found, model(function[None], points, out)[0], rtol=1e-9, atol=1e-9)
+    for function, points, out, result in zip(values, sets, wanted, elsewhere, strict=True):
+        torch.testing.assert_close(result, model(function[None], points, out)[0], rtol=1e-9, atol=1e-9)
 
 
 @every_case
@@ -103,7 +103,7 @@ def test_on_a_grid_the_blocks_see_what_they_see_on_a_grid():
             resampler.out.bias.zero_()
             resampler.log_reach.fill_(math.log(1e-4))
     u = torch.randn(2, 8, 6, 6)
-    found = model(u.flatten(2), PointSet.of_grid(grid)).unflatten(2, (6, 6))
+    result = model(u.flatten(2), PointSet.of_grid(grid)).unflatten(2, (6, 6))
 
     decomposition = Decomposition(grid, (3, 2))
     cell = Cell.build((2, 3), Midpoint())
@@ -113,7 +113,7 @@ def test_on_a_grid_the_blocks_see_what_they_see_on_a_grid():
     )  # fmt: skip
     regular.blocks.load_state_dict(model.blocks.state_dict())
     expected = decomposition.join(regular.blocks(decomposition.cut(u), cell, decomposition))
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(result, expected, rtol=1e-9, atol=1e-9)
 
 
 @every_case
@@ -218,9 +218,9 @@ def test_it_can_be_asked_where_nothing_is_given():
     points = PointSet(cloud(30).coordinates * torch.tensor([0.5, 1.0]), cloud(30).weights / 2, UNIT)
     wanted = PointSet(torch.rand(5, 2) * 0.4 + 0.6, box=UNIT)
     values = torch.randn(2, 2, 30)
-    found = model(values, points, wanted)
-    assert found.isfinite().all()
-    assert (found[0] - found[1]).abs().max() > 1e-3
+    result = model(values, points, wanted)
+    assert result.isfinite().all()
+    assert (result[0] - result[1]).abs().max() > 1e-3
 
 
 @every_case
@@ -238,9 +238,9 @@ def test_other_dimensions(dim):
     model = small(Boxes((2, 3, 2)[:dim]), reference=(2, 2, 2)[:dim], stagger=True)
     points = cloud(40, dim)
     values = torch.randn(2, 2, 40)
-    found = model(values, points)
-    assert found.shape == (2, 3, 40)
-    torch.testing.assert_close(found, use_definitions(model)(values, points), rtol=1e-9, atol=1e-9)
+    result = model(values, points)
+    assert result.shape == (2, 3, 40)
+    torch.testing.assert_close(result, use_definitions(model)(values, points), rtol=1e-9, atol=1e-9)
 
 
 def test_it_runs_in_lower_precision():
@@ -328,8 +328,8 @@ def test_points_are_placed_on_the_cpu_whatever_the_default_device(partition):
 
     expected = placed()
     with torch.device("meta"):  # on which nothing can be looked at
-        found = placed()
-    for one, other in zip(found, expected, strict=True):
+        placements = placed()
+    for one, other in zip(placements, expected, strict=True):
         for name in ("index", "filled", "slot", "cell", "coordinates", "weights"):
             assert torch.equal(getattr(one.tiles, name), getattr(other.tiles, name))
         for name in ("centres", "sizes", "scales"):
@@ -337,7 +337,7 @@ def test_points_are_placed_on_the_cpu_whatever_the_default_device(partition):
         assert torch.equal(one.arrangement.centres, other.arrangement.centres)
         assert torch.equal(one.arrangement.filled, other.arrangement.filled)
     with torch.device("meta"):
-        answer = model(values, found[0], found[1])
+        answer = model(values, placements[0], placements[1])
     assert torch.equal(answer, model(values, expected[0], expected[1]))
 
 

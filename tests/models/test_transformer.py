@@ -54,11 +54,11 @@ def test_with_every_operator_it_equals_its_plain_twin_and_so_do_all_gradients(op
         if isinstance(module, RidgeOperator):
             module.terms.tolerance = 1e-11
     x = torch.randn(1, 2, 8, 12)
-    found = []
+    results = []
     for twin in (model, use_definitions(copy.deepcopy(model))):
         u = twin(x)
-        found.append([u, *torch.autograd.grad(u.sin().sum(), list(twin.parameters()))])
-    for fast, plain in zip(*found, strict=True):
+        results.append([u, *torch.autograd.grad(u.sin().sum(), list(twin.parameters()))])
+    for fast, plain in zip(*results, strict=True):
         torch.testing.assert_close(fast, plain, rtol=1e-8, atol=1e-8 * plain.abs().amax().item() + 1e-12)
 
 

@@ -64,7 +64,7 @@ def test_whole_numbers_and_booleans_are_answered_in_the_precision_of_the_model(s
     assert predict(surrogate, torch.from_numpy(x)).dtype == torch.float32
 
 
-def test_training_goes_on_where_it_was(surrogate, samples):
+def test_training_continues_after_a_prediction(surrogate, samples):
     surrogate.train()
     surrogate.model.lift.eval()
     before = [module.training for module in surrogate.modules()]

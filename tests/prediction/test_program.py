@@ -75,8 +75,8 @@ def predictor_of(name: str, **settings: Any) -> tuple[Predictor, tuple[int, ...]
     return Predictor(spec.build().eval(), **settings), points
 
 
-def relative(found: torch.Tensor, wanted: torch.Tensor) -> float:
-    return ((found - wanted).abs().max() / wanted.abs().max()).item()
+def relative(result: torch.Tensor, wanted: torch.Tensor) -> float:
+    return ((result - wanted).abs().max() / wanted.abs().max()).item()
 
 
 def test_the_neighbourhoods_here_come_in_tiles() -> None:
@@ -107,12 +107,13 @@ def test_onnxruntime_answers_like_the_model(name: str, tmp_path: Path) -> None:
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
     for count in (1, 4):
         x = samples(predictor, points, count)
-        (found,) = session.run(["y"], {"x": x.numpy()})
-        assert relative(torch.from_numpy(found), predictor(x)) < 1e-5
+        (result,) = session.run(["y"], {"x": x.numpy()})
+        assert relative(torch.from_numpy(result), predictor(x)) < 1e-5
     about = json.loads(session.get_modelmeta().custom_metadata_map["mondrian"])
     assert (about["in"], about["out"], about["grid"]["points"]) == (["u[0]", "gamma"], ["u[1]"], list(points))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["pt2", "onnx"])
 def test_a_rollout_on_another_box_at_other_points_needs_no_mondrian(kind: str, tmp_path: Path) -> None:
     box = Grid(extent=(2.0, 3.0))

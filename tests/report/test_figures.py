@@ -32,8 +32,8 @@ def read(folder: Path, points: tuple[tuple[int, ...], ...] = PLANES) -> tuple[Ev
 
 
 def line(ax: Axes, label: str) -> tuple[list[float], list[float]]:
-    (found,) = [line for line in ax.lines if line.get_label() == label]
-    return np.asarray(found.get_xdata()).tolist(), np.asarray(found.get_ydata()).tolist()
+    (drawn,) = [line for line in ax.lines if line.get_label() == label]
+    return np.asarray(drawn.get_xdata()).tolist(), np.asarray(drawn.get_ydata()).tolist()
 
 
 def cuts(ax: Axes) -> tuple[list[float], list[float]]:

@@ -91,8 +91,8 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 def cell(page: str, run: str, value: float) -> str:
     """What a table's cell shows."""
     rows = re.findall(rf'<tr><th scope="row">{run}</th>.*?</tr>', page)
-    found = re.findall(rf'<td data-value="{value!r}">(.*?)</td>', rows[0])
-    return str(found[0])
+    cells = re.findall(rf'<td data-value="{value!r}">(.*?)</td>', rows[0])
+    return str(cells[0])
 
 
 # One run

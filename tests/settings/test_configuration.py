@@ -116,9 +116,9 @@ def test_the_last_word_counts_and_the_others_keep_their_order() -> None:
 def test_scales_are_those_of_the_problem_and_of_no_other_whose_name_begins_alike() -> None:
     assert set(choices("scale")) == {file.stem for file in (CONF / "scale").glob("*.yaml")}
     for problem in ("allen_cahn", "allen_cahn3d", "navier_stokes"):
-        found = scales("generate_scale", problem)
-        assert found
-        assert all((CONF / "generate_scale" / f"{scaled('generate_scale', problem, s)}.yaml").exists() for s in found)
+        names = scales("generate_scale", problem)
+        assert names
+        assert all((CONF / "generate_scale" / f"{scaled('generate_scale', problem, s)}.yaml").exists() for s in names)
     assert not any("3d" in scale for scale in scales("generate_scale", "allen_cahn"))
     with pytest.raises(ValueError, match="scale=huge is not known; needed one of cpu, "):
         scaled("generate_scale", "allen_cahn", "huge")
@@ -144,9 +144,9 @@ def test_scales_are_those_of_the_problem_and_of_no_other_whose_name_begins_alike
     ],
 )
 def test_what_fits_is_read(read, text: str, value: object) -> None:
-    found = read(parsed([f"a={text}"]), "a")
-    assert found == value
-    assert type(found) is type(value)
+    result = read(parsed([f"a={text}"]), "a")
+    assert result == value
+    assert type(result) is type(value)
 
 
 @pytest.mark.parametrize(

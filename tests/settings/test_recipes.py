@@ -114,8 +114,8 @@ def test_the_count_in_the_comment_of_a_recipe_is_its_count(models: dict[str, Tra
     said = {}
     for name in paper_names():
         text = (files("mondrian.conf") / "experiment" / f"{name}.yaml").read_text()
-        if found := re.search(r"([\d,]+) parameters in table", text):
-            said[name] = int(found.group(1).replace(",", ""))
+        if match := re.search(r"([\d,]+) parameters in table", text):
+            said[name] = int(match.group(1).replace(",", ""))
     assert said == PRINTED
 
 

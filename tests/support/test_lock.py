@@ -50,7 +50,7 @@ def test_a_folder_or_a_file_that_does_not_exist_can_be_held(tmp_path: Path) -> N
     assert not any(file.parent.iterdir())
 
 
-def test_one_that_waits_goes_on_at_the_end_of_the_other(tmp_path: Path) -> None:
+def test_one_that_waits_takes_the_lock_when_the_other_releases_it(tmp_path: Path) -> None:
     first, second = Lock.of_folder(tmp_path), Lock.of_folder(tmp_path)
     first.acquire()
     waiting = threading.Thread(target=second.acquire, kwargs={"wait": True})

@@ -96,7 +96,7 @@ def test_a_model_of_ones_own_trains_and_is_evaluated(folder: Path, trained: Path
     assert "128x128" in ran(folder, "evaluate", "runs/own").replace(" ", "")
 
 
-def test_it_goes_on(folder: Path, trained: Path) -> None:
+def test_it_resumes(folder: Path, trained: Path) -> None:
     ran(folder, "train", "run=runs/own", "resume=true", "max_steps=3")
     assert Run(trained).history()["step"][-1] == 3
 

@@ -52,7 +52,7 @@ def test_every_combination_is_trained_and_stands_in_the_table(
     assert (folder / "sweep.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_optuna_chooses_within_bounds_and_the_folder_alone_goes_on_with_more_trials(words: list[str]) -> None:
+def test_optuna_chooses_within_bounds_and_the_folder_alone_resumes_with_more_trials(words: list[str]) -> None:
     words = [*words, "model.hidden_channels=choice(8,16)", "optimizer.lr=tag(log,interval(1e-4,1e-2))", "run=tuned"]
     first = sweep([*words, "trials=2"])
     rates = [float(trial.chosen[1]) for trial in first.trials]

@@ -17,9 +17,9 @@ def test_the_newest_is_found_and_can_be_read(tmp_path: Path) -> None:
     assert newest(tmp_path / "none") is None
     for step in (5, 100, 20):
         write(tmp_path, step)
-    found = newest(tmp_path)
-    assert found is not None
-    assert torch.load(found, weights_only=True)["step"] == 100
+    checkpoint = newest(tmp_path)
+    assert checkpoint is not None
+    assert torch.load(checkpoint, weights_only=True)["step"] == 100
     assert [path.name[:13] for path in saved(tmp_path)] == ["step_00000100", "step_00000020", "step_00000005"]
 
 

@@ -68,7 +68,7 @@ def test_too_few_samples_to_validate_on_are_refused() -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_loader_goes_on_after_the_batches_that_its_state_has_seen(allen_cahn_splits: Splits, workers: int) -> None:
+def test_a_loader_resumes_after_the_batches_that_its_state_has_seen(allen_cahn_splits: Splits, workers: int) -> None:
     def loader() -> ResumableLoader:
         samples = OrderedSamples(allen_cahn_splits.dataset("train"), Order(12, seed=0))
         return ResumableLoader(samples, Batches(5, 7), collate=collate_places, num_workers=workers)

@@ -1,4 +1,4 @@
-"""Several processes make the steps of one, whole or sharded, and what one number of them began another goes on with."""
+"""Several processes make the steps of one, whole or sharded, and a run of one number of them resumes with another."""
 
 import itertools
 import json
@@ -65,19 +65,19 @@ def tasks(file: Path, number: int = 2) -> list[dict[str, Any]]:
     return [json.loads(file.with_name(f"{file.stem}_{rank}.json").read_text()) for rank in range(number)]
 
 
-def assert_same(found: Run, wanted: Run) -> None:
+def assert_same(actual: Run, wanted: Run) -> None:
     """Losses and best models are equal to rounding; means over the validation part are taken in float32."""
     columns = {"step": 0.0, "train_loss": 1e-8, "learning_rate": 0.0, "valid_loss": 1e-6, "valid_mae": 1e-6}
     for column, rounding in columns.items():
-        assert found.history()[column] == pytest.approx(wanted.history()[column], rel=rounding, nan_ok=True)
-    weights, others = (run.surrogate().state_dict() for run in (found, wanted))
+        assert actual.history()[column] == pytest.approx(wanted.history()[column], rel=rounding, nan_ok=True)
+    weights, others = (run.surrogate().state_dict() for run in (actual, wanted))
     assert weights.keys() == others.keys()
     assert all(torch.allclose(weights[key], others[key], rtol=1e-6, atol=1e-9) for key in weights)
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began(
+def test_two_processes_train_like_one_and_each_resumes_what_the_other_began(
     allen_cahn: Path, navier_stokes: Path, tmp_path: Path
 ) -> None:
     """In one test, because each process takes seconds to start."""
@@ -134,10 +134,10 @@ def test_two_processes_train_like_one_and_each_goes_on_with_what_the_other_began
             assert sorted(samples) == list(range(12))
 
 
-def assert_same_checkpoint(found: Run, wanted: Run) -> None:
+def assert_same_checkpoint(actual: Run, wanted: Run) -> None:
     """What several processes wrote is what one would have written."""
     one, other = (
-        torch.load(next(run.checkpoints.glob("step_00000008_*.ckpt")), weights_only=True) for run in (wanted, found)
+        torch.load(next(run.checkpoints.glob("step_00000008_*.ckpt")), weights_only=True) for run in (wanted, actual)
     )
     assert other.keys() == one.keys()
     assert other["loops"].keys() == one["loops"].keys()
@@ -171,9 +171,13 @@ def test_strategies_are_placed_where_the_launcher_put_the_processes() -> None:
     settings = {"accelerator": "cpu", "devices": "auto", "num_nodes": "auto", "strategy": "auto", "timeout": 60}
     assert placed(settings, {}) == {"accelerator": "cpu", "devices": "auto", "num_nodes": 1, "strategy": "auto"}
     two_machines = {"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
-    found = placed(settings, two_machines)
-    assert (found["devices"], found["num_nodes"], type(found["strategy"]).__name__) == (4, 2, "DDPStrategy")
-    assert found["strategy"]._timeout.total_seconds() == 60
+    chosen = placed(settings, two_machines)
+    assert (chosen["devices"], chosen["num_nodes"], type(chosen["strategy"]).__name__) == (
+        4,
+        2,
+        "DDPStrategy",
+    )
+    assert chosen["strategy"]._timeout.total_seconds() == 60
     sharded = placed({**settings, "strategy": "fsdp", "timeout": 0.5}, two_machines)["strategy"]
     assert (sharded._data_parallel_size, sharded._tensor_parallel_size) == (8, 1)
     assert sharded._timeout.total_seconds() == 0.5

@@ -34,10 +34,10 @@ def words(experiment: str) -> list[str]:
 @pytest.mark.parametrize("name", (*OURS, *BASELINES))
 def test_a_model_of_allen_cahn_is_trained_and_evaluated(name: str, allen_cahn: Path, tmp_path: Path) -> None:
     run = train_config([*words(f"allen_cahn/{name}"), f"data.path={allen_cahn}", f"run={tmp_path / 'run'}"])
-    found = evaluate(run.surrogate(), run.data())
+    evaluation = evaluate(run.surrogate(), run.data())
     resolutions = [(16, 16)] if name == "factformer_updown" else [(16, 16), (32, 32)]
-    assert [entry.points for entry in found.one_step] == resolutions
-    assert all(0 < entry.model["mae"].mean < 10 for entry in found.one_step)
+    assert [entry.points for entry in evaluation.one_step] == resolutions
+    assert all(0 < entry.model["mae"].mean < 10 for entry in evaluation.one_step)
 
 
 @pytest.mark.parametrize("model", ["staggered", "vit", "swin", "nbr", "unet", "fno"])
@@ -80,6 +80,6 @@ def test_what_is_wrong_with_a_model_is_said_in_its_own_words(navier_stokes: Path
 @pytest.mark.parametrize("name", (*OURS, *BASELINES))
 def test_a_model_of_navier_stokes_is_trained_and_rolled_out(name: str, navier_stokes: Path, tmp_path: Path) -> None:
     run = train_config([*words(f"navier_stokes/{name}"), f"data.path={navier_stokes}", f"run={tmp_path / 'run'}"])
-    found = evaluate(run.surrogate(), run.data())
-    assert [entry.points for entry in found.rollout] == [(16, 16)]
-    assert len(found.rollout[0].mae) == 4
+    evaluation = evaluate(run.surrogate(), run.data())
+    assert [entry.points for entry in evaluation.rollout] == [(16, 16)]
+    assert len(evaluation.rollout[0].mae) == 4

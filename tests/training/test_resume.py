@@ -1,4 +1,4 @@
-"""A run that goes on: with the data that it knows, and with what was said last."""
+"""A run that resumes: with the data that it knows, and with the newest overrides."""
 
 import os
 import shutil
@@ -133,8 +133,8 @@ def valid_loss(run: Run) -> float:
     batch = [data[n] for n in range(len(data))]
     x, y = (torch.stack([sample[key] for sample in batch]) for key in ("x", "y"))
     with torch.no_grad():
-        found = surrogate(x, data.grid)
-    return (surrogate.scaled_output(found) - surrogate.scaled_output(y)).square().mean().item()
+        prediction = surrogate(x, data.grid)
+    return (surrogate.scaled_output(prediction) - surrogate.scaled_output(y)).square().mean().item()
 
 
 def test_a_run_whose_record_lacks_something_does_not_resume_and_says_what(tmp_path: Path) -> None:

@@ -99,9 +99,9 @@ def pdebench(file: Path, points: tuple[int, ...], **fields: np.ndarray) -> PDEBe
 
 def mirrored(files: PDEBenchFile, input: tuple[str, ...], target: tuple[str, ...], parity: Parity) -> Symmetries:
     samples = Splits(files=files, window=Window(input=input, target=target)).dataset("train")
-    found = symmetries_of(samples, ("reflections",), allowed=("reflections",), parity=parity)
-    assert found is not None
-    return found
+    symmetries = symmetries_of(samples, ("reflections",), allowed=("reflections",), parity=parity)
+    assert symmetries is not None
+    return symmetries
 
 
 def test_coefficients_keep_their_sign_unless_it_is_said(tmp_path: Path) -> None:

@@ -92,11 +92,11 @@ def test_a_run_leaves_its_record_history_checkpoints_and_best_model(words: list[
     x, y = (torch.stack([sample[key] for sample in batch]) for key in ("x", "y"))
     best = min(value for value in history["valid_loss"] if not math.isnan(value))
     with torch.no_grad():
-        found = surrogate(x, data.grid)
-        scaled = (surrogate.scaled_output(found) - surrogate.scaled_output(y)).square().mean().item()
+        prediction = surrogate(x, data.grid)
+        scaled = (surrogate.scaled_output(prediction) - surrogate.scaled_output(y)).square().mean().item()
     assert scaled == pytest.approx(best, rel=1e-5)
     at_best = history["valid_loss"] == best
-    assert (found - y).abs().mean().item() == pytest.approx(history["valid_mae"][at_best][0], rel=1e-5)
+    assert (prediction - y).abs().mean().item() == pytest.approx(history["valid_mae"][at_best][0], rel=1e-5)
 
 
 def test_training_is_the_same_each_time_and_differs_by_seed(words: list[str], tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_the_history_has_the_rate_that_each_step_used(words: list[str], extra: t
 
 def test_it_learns(words: list[str]) -> None:
     run = train_config([*words, "max_steps=60", "validate_every=20", "optimizer.lr=5e-3", "optimizer.warmup=5"])
-    found = [value for value in run.history()["valid_loss"] if not math.isnan(value)]
-    assert found[-1] < 0.5  # of the variance of the target, which is 1 in these units
+    valid_losses = [value for value in run.history()["valid_loss"] if not math.isnan(value)]
+    assert valid_losses[-1] < 0.5  # of the variance of the target, which is 1 in these units
 
 
 # Nothing lost
@@ -135,7 +135,7 @@ def test_it_learns(words: list[str]) -> None:
 
 @pytest.mark.parametrize("step", [1, 4, 5, 7])
 @pytest.mark.parametrize("extra", [(), ("trainer.accumulate_grad_batches=2", "augment=[rotations,reflections]")])
-def test_a_run_that_broke_off_goes_on_to_the_same_end(
+def test_a_run_that_broke_off_resumes_to_the_same_end(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, extra: tuple[str, ...]
 ) -> None:
     reference = train_config([*words, *extra, f"run={tmp_path / 'reference'}"])
@@ -155,7 +155,7 @@ def test_a_run_that_broke_off_goes_on_to_the_same_end(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("step", [4, 5])  # after step 4 comes a validation
-def test_a_signal_saves_and_stops_and_the_run_goes_on_to_the_same_end(
+def test_a_signal_saves_and_stops_and_the_run_resumes_to_the_same_end(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, step: int
 ) -> None:
     reference = train_config([*words, f"run={tmp_path / 'reference'}"])
@@ -324,7 +324,7 @@ def test_an_existing_run_is_neither_overwritten_nor_continued_as_another(words: 
     assert longer.history()["step"].max() == 4
 
 
-def test_a_run_goes_on_with_data_that_moved(words: list[str], tmp_path: Path) -> None:
+def test_a_run_resumes_with_data_that_moved(words: list[str], tmp_path: Path) -> None:
     train_config([*words, "max_steps=2"])
     (place,) = [word.partition("=")[2] for word in words if word.startswith("data.path=")]
     shutil.copytree(place, tmp_path / "moved")
@@ -337,7 +337,7 @@ def test_a_run_goes_on_with_data_that_moved(words: list[str], tmp_path: Path) ->
     refused(words, "data.seed was 0 when .* began; it cannot resume with 1", *moved, "data.seed=1")
 
 
-def test_a_run_does_not_go_on_with_other_data(words: list[str], tmp_path: Path) -> None:
+def test_a_run_does_not_resume_with_other_data(words: list[str], tmp_path: Path) -> None:
     train_config([*words, "max_steps=2"])
     grid = Grid(extent=(2.0, 2.0), points=(16, 16))
     points = {"train": [(16, 16)], "valid": [(16, 16)]}
@@ -347,7 +347,7 @@ def test_a_run_does_not_go_on_with_other_data(words: list[str], tmp_path: Path) 
     refused(words, "the training samples are others .* needed the same data", *moved)
 
 
-def test_a_run_that_goes_on_with_another_learning_rate_has_it(words: list[str]) -> None:
+def test_a_run_that_resumes_with_another_learning_rate_has_it(words: list[str]) -> None:
     constant = ["optimizer.decay=none", "optimizer.warmup=0"]
     train_config([*words, *constant, "max_steps=2", "optimizer.lr=2e-3"])
     run = train_config(
@@ -423,7 +423,7 @@ def test_a_compiled_model_trains_to_the_same_losses(words: list[str], tmp_path: 
     np.testing.assert_allclose(losses, expected, rtol=1e-3)
 
 
-def test_a_model_of_ones_own_goes_on_only_as_itself(allen_cahn_splits: Splits, tmp_path: Path) -> None:
+def test_a_model_of_ones_own_resumes_only_as_itself(allen_cahn_splits: Splits, tmp_path: Path) -> None:
     def model(width: int) -> ModelSpec:
         return vit_no(in_channels=2, out_channels=1, hidden_channels=width, n_layers=1, subdomains=(4, 4)).spec
 
@@ -462,7 +462,7 @@ def test_every_recipe_and_scale_can_be_configured() -> None:
     assert (turbulence.optimizer.weight_decay, turbulence.optimizer.decay) == (1e-4, "linear")
 
 
-def test_a_run_in_float64_goes_on_with_the_weights_that_it_had(words: list[str], tmp_path: Path) -> None:
+def test_a_run_in_float64_resumes_with_the_weights_that_it_had(words: list[str], tmp_path: Path) -> None:
     words = [*words, "trainer.precision=64-true", "optimizer.decay=none", "optimizer.warmup=0", "validate_every=2"]
     whole = train_config([*words, f"run={tmp_path / 'whole'}"])
     train_config([*words, "max_steps=4"])

@@ -1,4 +1,4 @@
-"""The baselines: persistence, which predicts that nothing changes, and the mean of the training targets."""
+"""The baselines: persistence, which predicts the last given frame, and the mean of the training targets."""
 
 from __future__ import annotations
 

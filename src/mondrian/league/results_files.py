@@ -1,4 +1,4 @@
-"""`results.json` and `fields.npz` of a part: enough to draw every table and figure again, and to go on training.
+"""`results.json` and `fields.npz` of a part: enough to draw every table and figure again, and to resume the trainings.
 
 `results.json` has the rows of the tables for whoever wants to read them, and all that they follow from: settings,
 speeds, how each training ended, and the errors of those that are shown.

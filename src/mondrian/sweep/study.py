@@ -84,7 +84,7 @@ class SharedStudy:
             # Whoever had it may have come to its end before the lock was free.
             now = self.study.get_trials(deepcopy=False)[frozen.number]
             if lock.enforced and now.state == TrialState.RUNNING:
-                return Trial(self.study, frozen._trial_id), lock  # no public way to go on with a trial
+                return Trial(self.study, frozen._trial_id), lock  # no public way to continue a trial
             lock.release()
         return None
 
