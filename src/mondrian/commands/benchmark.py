@@ -44,7 +44,7 @@ class BenchmarkOptions:
 
 def run(arguments: list[str]) -> None:
     """Print a table, or JSON."""
-    candidates, options = read([word for word in arguments if word != "--json"])
+    candidates, options = read([argument for argument in arguments if argument != "--json"])
     device = chosen_device(options.device)
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f"device={options.device} cannot be measured; needed cpu or cuda")

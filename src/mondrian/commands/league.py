@@ -33,7 +33,7 @@ from mondrian.league.settings import parse
 
 def run(arguments: list[str]) -> None:
     """Train what is missing, then write tables and figures."""
-    shown = [word.partition("=")[2] for word in arguments if word.startswith("show=")]
+    shown = [argument.partition("=")[2] for argument in arguments if argument.startswith("show=")]
     if shown:
         if len(arguments) > 1:
             raise ValueError(f"show={shown[0]} draws what is there; needed no other settings beside it")

@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> None:
     from mondrian.sweep import join, sweep  # Lightning takes seconds to import
 
     if "--worker" in arguments:  # started by `jobs=`: its results are shown by the process that started it
-        join([word for word in arguments if word != "--worker"])
+        join([argument for argument in arguments if argument != "--worker"])
         return
     results = sweep(arguments)
     print(f"\n{results.table()}\n\nwritten to {results.folder}/sweep.csv and sweep.png")

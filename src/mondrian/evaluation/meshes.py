@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from tqdm import tqdm
 
-from mondrian.data.meshes.files import Meshes, MeshSample, MeshSplits, places_of
+from mondrian.data.meshes.files import Meshes, MeshSample, MeshSplits, components_of
 from mondrian.evaluation.parts import Arrays, Samples
 from mondrian.grid import Grid
 from mondrian.surrogate import MeshSurrogate
@@ -27,7 +27,7 @@ class MeshPart:
         self.grid: Grid | None = None
         self.simulations: Sequence[int] = range(count)
         self.in_channels, self.out_channels = meshes.in_channels, meshes.out_channels
-        self.fields: Mapping[str, list[int]] = places_of(meshes.out_channels, meshes.splits.target)
+        self.fields: Mapping[str, list[int]] = components_of(meshes.out_channels, meshes.splits.target)
 
     def __len__(self) -> int:
         return len(self.simulations)

@@ -61,9 +61,9 @@ def one_step(
             predictions["persistence"] = samples.x[:, latest].to(prediction.device)
         if constant is not None:
             predictions["training_mean"] = constant.to(prediction.device).expand_as(truth)
-        for kind, guess in predictions.items():
+        for kind, predicted in predictions.items():
             for name, metric in metrics.items():
-                errors = metric(guess, truth, samples.weights)
+                errors = metric(predicted, truth, samples.weights)
                 for field, channels in groups.items():
                     means.add(f"{kind} {name} {field}", samples.simulation, errors[:, channels])
         if spread is not None:

@@ -70,7 +70,7 @@ class Entrant:
         if not isinstance(description, Mapping) or set(description) != {"base", "label", "overrides"}:
             raise ValueError(f"variants.{name}={description}; needed base, label and overrides")
         own = description["overrides"]
-        if not isinstance(own, Sequence) or not all(isinstance(word, str) and "=" in word for word in own):
+        if not isinstance(own, Sequence) or not all(isinstance(override, str) and "=" in override for override in own):
             raise ValueError(f"variants.{name}.overrides={own} must be a list of settings such as optimizer.clip=1")
         base = cls.named(problem, str(description["base"]))
         return cls(name, str(description["label"]), base.ours, base.name, tuple(own))

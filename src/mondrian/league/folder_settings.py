@@ -55,7 +55,7 @@ def settings_of(league: LeagueSpec) -> dict[str, dict[str, Any]]:
         if key not in FREE
     }
     entrants = {
-        entrant.name: [word for word in league.overrides(entrant) if not word.startswith("data.path=")]
+        entrant.name: [override for override in league.overrides(entrant) if not override.startswith("data.path=")]
         for entrant in league.everyone
     }
     return {COMMON: common, ENTRANTS: entrants}

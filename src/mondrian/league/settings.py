@@ -24,11 +24,11 @@ DECIDED = ("run", "resume", "seed", "max_steps", "optimizer.lr", "validate_every
 
 def parse(arguments: Sequence[str]) -> LeagueSpec:
     """The league that arguments such as `allen_cahn part=ablation entrants=[vit_mo]` describe."""
-    names = [word for word in arguments if "=" not in word]
+    names = [argument for argument in arguments if "=" not in argument]
     if len(names) != 1 or names[0] not in PROBLEMS:
         raise ValueError(f"{' '.join(names) or 'nothing'} is no league; needed one of {', '.join(PROBLEMS)}")
     problem = names[0]
-    chosen, rest = split_choices([_renamed(word) for word in arguments if "=" in word], {"scale": "cpu"})
+    chosen, rest = split_choices([_renamed(argument) for argument in arguments if "=" in argument], {"scale": "cpu"})
     scale = chosen["scale"]
     described = composed("league", [f"league_scale={scaled('league_scale', problem, scale)}", *rest])
     part = str(described.part)
@@ -49,7 +49,7 @@ def parse(arguments: Sequence[str]) -> LeagueSpec:
         everyone,
         _budgets(config),
         _conditions(config),
-        tuple(word for word in rest if word.partition("=")[0] not in ("part", *PRACTICAL)),
+        tuple(override for override in rest if override.partition("=")[0] not in ("part", *PRACTICAL)),
         _at_once(config),
         None if config["publish"] is None else Path(str(config["publish"])),
         candidates,
@@ -58,24 +58,26 @@ def parse(arguments: Sequence[str]) -> LeagueSpec:
     return league
 
 
-def _renamed(word: str) -> str:
-    """The word with today's name for a setting or a part, and a warning where it has a former one."""
-    key, _, value = word.partition("=")
+def _renamed(override: str) -> str:
+    """The override with today's name for a setting or a part, and a warning where it has a former one."""
+    key, _, value = override.partition("=")
     if key == "words":
-        return _warned(word, f"overrides={value}")
+        return _warned(override, f"overrides={value}")
     if key == "part" and value in FORMER_PARTS:
-        return _warned(word, f"part={FORMER_PARTS[value]}")
+        return _warned(override, f"part={FORMER_PARTS[value]}")
     group, dot, name = key.partition(".")
     if group in ("parts", "budgets") and dot:
         part, dot, rest = name.partition(".")
         if part in FORMER_PARTS:
-            return _warned(word, f"{group}.{FORMER_PARTS[part]}{dot}{rest}={value}")
-    return word
+            return _warned(override, f"{group}.{FORMER_PARTS[part]}{dot}{rest}={value}")
+    return override
 
 
-def _warned(former: str, word: str) -> str:
-    warnings.warn(f"{former} is now {word}; the former name goes with the next release", FutureWarning, stacklevel=4)
-    return word
+def _warned(former: str, override: str) -> str:
+    warnings.warn(
+        f"{former} is now {override}; the former name goes with the next release", FutureWarning, stacklevel=4
+    )
+    return override
 
 
 def _candidates(problem: str, config: Config) -> dict[str, Entrant]:
@@ -131,9 +133,9 @@ def _check(league: LeagueSpec) -> None:
     """Refuse overrides of entrants that the league would overwrite."""
     decided = (*DECIDED, *([] if league.conditions.warmup is None else ["optimizer.warmup"]))
     for entrant in league.everyone:
-        for word in entrant.overrides:
-            if word.partition("=")[0].lstrip("+") in decided:
-                raise ValueError(f"{word} of {entrant.name} is what the league decides, by its own settings")
+        for override in entrant.overrides:
+            if override.partition("=")[0].lstrip("+") in decided:
+                raise ValueError(f"{override} of {entrant.name} is what the league decides, by its own settings")
 
 
 def _budgets(config: Config) -> Budgets:

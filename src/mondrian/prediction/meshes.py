@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mondrian.data.meshes.files import channel_names, channels, places_of
+from mondrian.data.meshes.files import channel_names, channels, components_of
 from mondrian.points.mesh import Mesh, naming, read_mesh, write_fields
 from mondrian.prediction.outputs import Prediction, check_output
 from mondrian.surrogate import MeshSurrogate, inference
@@ -39,7 +39,7 @@ def predict_on(
         points = mesh.point_set(spec.box)
     with inference(surrogate):
         y = surrogate.predict(x[None], points, name=name)[0].cpu().clone()
-    components = places_of(spec.out_names, spec.targets)
+    components = components_of(spec.out_names, spec.targets)
     return {field: y[rows[0]] if len(rows) == 1 else y[rows].mT for field, rows in components.items()}
 
 

@@ -88,6 +88,7 @@ RENAMED: dict[str, dict[str, str]] = {  # names that changed: the module they we
         "read": "mondrian.league.settings.parse",
     },
     "mondrian.meshes.evaluation": {"evaluate_meshes": "mondrian.evaluation.evaluate"},
+    "mondrian.meshes.files": {"places_of": "mondrian.data.meshes.files.components_of"},
     "mondrian.meshes.settings": {"fit_mesh_scales": "mondrian.training.normalisation.fit_scales"},
     "mondrian.models": {
         "Shares": "mondrian.models.AttentionMap",

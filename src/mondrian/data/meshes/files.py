@@ -275,10 +275,10 @@ def channel_names(mesh: Mesh, fields: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def places_of(channels: Sequence[str], fields: Sequence[str]) -> dict[str, list[int]]:
+def components_of(channels: Sequence[str], fields: Sequence[str]) -> dict[str, list[int]]:
     """Which channels are the components of each field; one with the name of a field is that field.
 
-    >>> places_of(("velocity.0", "velocity.1", "p", "p.1"), ("velocity", "p", "p.1"))
+    >>> components_of(("velocity.0", "velocity.1", "p", "p.1"), ("velocity", "p", "p.1"))
     {'velocity': [0, 1], 'p': [2], 'p.1': [3]}
     """
     owners = [name if name in fields else name.rpartition(".")[0] for name in channels]
