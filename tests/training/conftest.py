@@ -7,6 +7,7 @@ import pytest
 from mondrian import Grid
 from mondrian.data import AllenCahn, NavierStokes, Splits, WellFiles, Window
 from mondrian.data.generate import generate, plan
+from tests.training.cases import TINY
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +42,9 @@ def allen_cahn_splits(allen_cahn: Path) -> Splits:
 def navier_stokes_splits(navier_stokes: Path) -> Splits:
     window = Window(input=("vorticity",), target=("vorticity",), steps_in=2, steps_out=1)
     return Splits(files=WellFiles(path=str(navier_stokes)), window=window)
+
+
+@pytest.fixture
+def words(allen_cahn: Path, tmp_path: Path) -> list[str]:
+    """The overrides of a tiny run on `allen_cahn`."""
+    return [*TINY, f"data.path={allen_cahn}", f"run={tmp_path / 'run'}"]

@@ -12,7 +12,7 @@ from mondrian.training.checkpoints import newest, saved
 from mondrian.training.grids import GridTraining
 from mondrian.training.run import Run
 from mondrian.training.train import train_config
-from tests.training.test_train import TINY
+from tests.training.cases import TINY
 
 pytestmark = pytest.mark.training
 

@@ -12,7 +12,7 @@ from mondrian.cli import main
 from mondrian.training import Run
 from mondrian.training.checkpoints import newest
 from tests.forked import Forked
-from tests.training.test_train import TINY, losses
+from tests.training.cases import TINY, losses
 
 pytestmark = pytest.mark.process
 

@@ -22,7 +22,7 @@ from mondrian.training.strategy import placed
 from mondrian.training.train import train_config
 from tests.forked import Forked
 from tests.training import ranks
-from tests.training.test_train import TINY
+from tests.training.cases import TINY
 
 COMMON = (
     "validate_every=2", "trainer.accelerator=cpu", "trainer.precision=64-true", "trainer.timeout=20",

@@ -17,7 +17,7 @@ from mondrian.training.run import Run
 from mondrian.training.session import Session, resumed_config
 from mondrian.training.settings import read_training, resolved_config
 from mondrian.training.train import train_config
-from tests.training.test_train import TINY
+from tests.training.cases import TINY
 
 pytestmark = pytest.mark.training
 
