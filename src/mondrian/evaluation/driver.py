@@ -17,7 +17,7 @@ from mondrian.evaluation.one_step import EvaluationSettings, one_step
 from mondrian.evaluation.parts import Arrays, EvaluationData, EvaluationPart, check_channels
 from mondrian.evaluation.pictures import rollout_fields
 from mondrian.evaluation.results import Evaluation
-from mondrian.evaluation.spread import band_edges
+from mondrian.evaluation.running_spectra import band_edges
 from mondrian.evaluation.tables import size
 from mondrian.evaluation.trajectories import trajectories
 from mondrian.surrogate import ScaledModel, inference

@@ -13,7 +13,7 @@ from mondrian.evaluation.baselines import TrainingMean, persistence
 from mondrian.evaluation.entries import FieldErrors, OneStep
 from mondrian.evaluation.means import Means
 from mondrian.evaluation.parts import EvaluationPart
-from mondrian.evaluation.spread import Spread
+from mondrian.evaluation.running_spectra import RunningSpectra
 from mondrian.evaluation.tables import size
 from mondrian.grid import Grid
 from mondrian.metrics import interface_error, maximum_error, mean_absolute_error, mean_square_error, relative_l2_error
@@ -46,7 +46,7 @@ def one_step(
 ) -> OneStep:
     """Errors over all samples of a part: of the surrogate and of the persistence and training-mean baselines."""
     means, resolutions = Means(part.simulations), []
-    spread = None if part.grid is None else Spread(means, part.grid, settings.edges)
+    spectra = None if part.grid is None else RunningSpectra(means, part.grid, settings.edges)
     constant = None if mean is None else mean.at(part.grid)
     latest = persistence(part.in_channels, part.out_channels)
     fields = part.fields if len(part.fields) > 1 else {}
@@ -66,8 +66,8 @@ def one_step(
                 errors = metric(predicted, truth, samples.weights)
                 for field, channels in groups.items():
                     means.add(f"{kind} {name} {field}", samples.simulation, errors[:, channels])
-        if spread is not None:
-            spread.add(samples.simulation, prediction, truth)
+        if spectra is not None:
+            spectra.add(samples.simulation, prediction, truth)
         resolutions += [samples.points] * len(truth)
 
     def summaries(names: Iterable[str], field: str = "") -> dict[str, Any]:
@@ -78,8 +78,8 @@ def one_step(
         points=tuple(round(sum(counts) / len(counts)) for counts in zip(*resolutions, strict=True)),
         samples=len(part),
         **summaries(metrics),
-        spectrum=spread.spectrum() if spread else None,
-        bands=spread.bands() if spread else (),
+        spectrum=spectra.spectrum() if spectra else None,
+        bands=spectra.bands() if spectra else (),
         part=part.name,
         by_field={field: FieldErrors(**summaries(FIELD_METRICS, field)) for field in fields} or None,
     )

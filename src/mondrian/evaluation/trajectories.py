@@ -14,7 +14,7 @@ from mondrian.evaluation.entries import Trajectories
 from mondrian.evaluation.means import Means, mean_of_defined
 from mondrian.evaluation.one_step import EvaluationSettings
 from mondrian.evaluation.rollouts import Rollout
-from mondrian.evaluation.spread import Spread
+from mondrian.evaluation.running_spectra import RunningSpectra
 from mondrian.evaluation.statistics import summary
 from mondrian.evaluation.tables import size
 from mondrian.metrics import correlation, correlation_time, mean_absolute_error, relative_l2_error
@@ -26,7 +26,7 @@ def trajectories(rollout: Rollout, settings: EvaluationSettings) -> Trajectories
     """Errors of each frame; one batch of true trajectories and one predicted frame are in memory at a time."""
     dataset, grid = rollout.dataset, rollout.dataset.grid
     means = Means(dataset.simulations)
-    spread = Spread(means, grid, settings.edges)
+    spectra = RunningSpectra(means, grid, settings.edges)
     label = f"{size(grid.points)} rollout"
     diverged = 0
     for batch in batches(dataset, rollout.first, settings.batch_size, label=label, progress=settings.progress):
@@ -41,7 +41,7 @@ def trajectories(rollout: Rollout, settings: EvaluationSettings) -> Trajectories
             means.add(f"relative_l2 {number}", simulation, relative_l2_error(frame, true))
             means.add(f"correlation {number}", simulation, _correlations(frame, true))
         diverged += int(blown_up.sum())
-        spread.add(simulation, frame, true)
+        spectra.add(simulation, frame, true)
     columns = {
         name: np.stack([means.of(f"{name} {number}") for number in range(rollout.frames)], axis=1)
         for name in ("mae", "relative_l2", "correlation")
@@ -58,8 +58,8 @@ def trajectories(rollout: Rollout, settings: EvaluationSettings) -> Trajectories
         correlation=tuple(summary(column) for column in columns["correlation"].T),
         mean_relative_l2=summary(mean_of_defined(columns["relative_l2"], axis=1)),
         correlation_time=summary(_correlation_times(columns["correlation"], rollout)),
-        spectrum=spread.spectrum(),
-        bands=spread.bands(),
+        spectrum=spectra.spectrum(),
+        bands=spectra.bands(),
     )
 
 

@@ -14,7 +14,7 @@ from mondrian.evaluation.spectra import band_errors, energy_spectrum, log_thirds
 from mondrian.grid import Grid
 
 
-class Spread:
+class RunningSpectra:
     """Spectra of prediction, truth and error on one grid, and relative errors in bands between `edges`."""
 
     def __init__(self, means: Means, grid: Grid, edges: tuple[float, ...]) -> None:
