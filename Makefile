@@ -25,7 +25,7 @@ lint: $(STAMP)
 # All tests. Types are checked while models are compiled, each of which keeps one core busy.
 test: $(STAMP)
 	$(MAKE) --no-print-directory -j2 lint compiled
-	$(PYTEST) -m 'not compiled' --jaxtyping-packages=mondrian,beartype.beartype
+	$(PYTEST) -m 'not compiled' --jaxtyping-packages=mondrian,tests.typechecker.check
 
 # The shape checks of jaxtyping and beartype run in every other test: they cannot be traced.
 compiled: $(STAMP)

@@ -14,6 +14,7 @@ from mondrian.cli import main
 from mondrian.data.manifest import Manifest
 from mondrian.data.restriction import FourierTruncation, Linear
 from mondrian.settings import generation
+from mondrian.settings.compose import plain
 
 TINY = ["data.problem.grid.points=[16,16]", "data.points.train=[[8,8]]", "data.points.valid=[[8,8]]"]
 TINY += ["data.points.test=[[8,8],[16,16]]", "workers=1"]
@@ -42,10 +43,10 @@ def test_the_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
             ["data=navier_stokes", "scale=smoke", "data.problem.steps=500"],
             lambda c: c.data.problem.steps == 500,
         ),
-        (["data.problem.gamma=[1e-5,5e-3]"], lambda c: generation.problem(c).gamma == (1e-5, 5e-3)),
-        (["restrict=linear"], lambda c: generation.problem(c).restriction == Linear()),
-        (["data=navier_stokes"], lambda c: generation.problem(c).restriction == FourierTruncation()),
-        (["native=true"], lambda c: generation.problem(c).native),
+        (["data.problem.gamma=[1e-5,5e-3]"], lambda c: generation.problem(plain(c)).gamma == (1e-5, 5e-3)),
+        (["restrict=linear"], lambda c: generation.problem(plain(c)).restriction == Linear()),
+        (["data=navier_stokes"], lambda c: generation.problem(plain(c)).restriction == FourierTruncation()),
+        (["native=true"], lambda c: generation.problem(plain(c)).native),
     ],
 )
 def test_overrides(arguments: list[str], check) -> None:

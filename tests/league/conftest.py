@@ -1,5 +1,6 @@
 """One small league, run once: its trainings run in this process, which saves the imports of a process each."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ SMALL = ["allen_cahn", "scale=smoke", "parts.main=[fno,vit_sepmo_staggered]", "r
 SMALL += ["samples=16", "minutes=0.01", "+widths.vit_sepmo_staggered=['model.hidden_channels=8','model.n_layers=2']"]
 
 
-class InProcess:
+class InProcess(subprocess.Popen[bytes]):
     """Trains here, where the league would start a process."""
 
     def __init__(self, command: list[str], **given: Any) -> None:
@@ -26,7 +27,7 @@ class InProcess:
             given["stdout"].write(f"{error}\n".encode())
             self.returncode = 1
 
-    def poll(self) -> int:
+    def poll(self) -> int | None:
         return self.returncode
 
 
