@@ -14,6 +14,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,7 @@ def _child(work: Callable[[], object], cwd: Path | None, env: Mapping[str, str] 
     torch.set_default_dtype(torch.float32)
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)
+    forkserver._forkserver.__init__()  # type: ignore[misc] -- that of the tests is no child of this process
     sys.path.insert(0, "")  # the place of a script's folder
     code = 0
     try:
