@@ -34,6 +34,7 @@ class Surrogate(ScaledModel):
 
     The prediction is at the points of the input, or at those of `out_grid`.
 
+    >>> import torch
     >>> from mondrian import vit_no
     >>> model = vit_no(in_channels=2, out_channels=1, hidden_channels=8, subdomains=(2, 2)).spec
     >>> from mondrian.surrogate import Scale

@@ -74,7 +74,7 @@ class FactFormer(OperatorModel):
     >>> model(torch.zeros(1, 1, 32))
     Traceback (most recent call last):
     ...
-    ValueError: x has (32,) points; its learned down and up blocks fix this model to resolution=(16,)
+    ValueError: x has (32,) points; its learned down- and upsampling fixes this model to resolution=(16,)
     """
 
     spec: FactFormerSpec
